@@ -1,1 +1,24 @@
-//! Placeholder.
+//! The contract of Listwatch: what travels on the wire, and what server, scheduler and kubelet must judge alike.
+//!
+//! Invariants: no IO, no clock, no async. Everything above stands on this crate; it stands on nothing of ours.
+//!
+//! * [`v1`]: the generated messages and services of `listwatch.v1` (resources, admin)
+//! * [`resource`]: the kinds and facts about them, access to objects, selectors, quantities, tolerations, errors
+//! * [`DESCRIPTORS`]: the descriptors of all services, for gRPC reflection
+
+pub mod resource;
+
+/// The generated messages and services of the resource API.
+#[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]
+pub mod v1 {
+    include!("generated/listwatch.v1.rs");
+}
+
+/// The rich error model of gRPC.
+#[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]
+pub mod google_rpc {
+    include!("generated/google.rpc.rs");
+}
+
+/// The encoded `FileDescriptorSet` of every service in the contract.
+pub const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

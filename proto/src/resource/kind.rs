@@ -1,0 +1,244 @@
+//! The kinds that are served, one row of facts each.
+//!
+//! Invariant: a row holds only facts that every program needs (names, scope, key, subresources); what a kind means
+//! (defaults, validation, columns) stands in the registry.
+
+use std::fmt;
+
+/// Facts about one kind of object (Kubernetes 1.36).
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// The served version.
+    pub version: &'static str,
+    /// `Pod`.
+    pub kind: &'static str,
+    /// `pods`, as in paths and in [`crate::v1::ResourceRef::resource`].
+    pub plural: &'static str,
+    /// `pod`.
+    pub singular: &'static str,
+    /// `po`.
+    pub short_names: &'static [&'static str],
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+    /// Where objects are stored, with the slashes at both ends: `/registry/minions/`. Kubernetes' own keys.
+    pub key_prefix: &'static str,
+    /// `status`, `scale`, `binding`, `log`.
+    pub subresources: &'static [&'static str],
+    /// `all`.
+    pub categories: &'static [&'static str],
+}
+
+/// Every kind, in the order of discovery.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        group: "",
+        version: "v1",
+        kind: "Namespace",
+        plural: "namespaces",
+        singular: "namespace",
+        short_names: &["ns"],
+        namespaced: false,
+        key_prefix: "/registry/namespaces/",
+        subresources: &["status", "finalize"],
+        categories: &[],
+    },
+    Kind {
+        group: "",
+        version: "v1",
+        kind: "Node",
+        plural: "nodes",
+        singular: "node",
+        short_names: &["no"],
+        namespaced: false,
+        key_prefix: "/registry/minions/",
+        subresources: &["status"],
+        categories: &[],
+    },
+    Kind {
+        group: "",
+        version: "v1",
+        kind: "Pod",
+        plural: "pods",
+        singular: "pod",
+        short_names: &["po"],
+        namespaced: true,
+        key_prefix: "/registry/pods/",
+        subresources: &["status", "binding", "log"],
+        categories: &["all"],
+    },
+    Kind {
+        group: "",
+        version: "v1",
+        kind: "Event",
+        plural: "events",
+        singular: "event",
+        short_names: &["ev"],
+        namespaced: true,
+        key_prefix: "/registry/events/",
+        subresources: &[],
+        categories: &[],
+    },
+    Kind {
+        group: "apps",
+        version: "v1",
+        kind: "Deployment",
+        plural: "deployments",
+        singular: "deployment",
+        short_names: &["deploy"],
+        namespaced: true,
+        key_prefix: "/registry/deployments/",
+        subresources: &["status", "scale"],
+        categories: &["all"],
+    },
+    Kind {
+        group: "apps",
+        version: "v1",
+        kind: "ReplicaSet",
+        plural: "replicasets",
+        singular: "replicaset",
+        short_names: &["rs"],
+        namespaced: true,
+        key_prefix: "/registry/replicasets/",
+        subresources: &["status", "scale"],
+        categories: &["all"],
+    },
+    Kind {
+        group: "coordination.k8s.io",
+        version: "v1",
+        kind: "Lease",
+        plural: "leases",
+        singular: "lease",
+        short_names: &[],
+        namespaced: true,
+        key_prefix: "/registry/leases/",
+        subresources: &[],
+        categories: &[],
+    },
+];
+
+/// How a kind is named in messages: `deployments.apps`, `pods`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindName(&'static Kind);
+
+impl Kind {
+    /// The kind of a plural in a group. An empty version means the served one.
+    pub fn by_plural(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
+        KINDS.iter().find(|k| k.group == group && k.plural == plural && (version.is_empty() || version == k.version))
+    }
+
+    /// The kind of an object's `apiVersion` and `kind`.
+    pub fn by_api_version(api_version: &str, kind: &str) -> Option<&'static Kind> {
+        KINDS.iter().find(|k| k.kind == kind && k.api_version() == api_version)
+    }
+
+    /// The kind that a person names: plural, singular, short name or kind in any case, alone or with `.group` or
+    /// `.version.group` behind it.
+    pub fn by_name(name: &str) -> Option<&'static Kind> {
+        let lower = name.to_ascii_lowercase();
+        let (word, rest) = lower.split_once('.').map_or((lower.as_str(), None), |(w, r)| (w, Some(r)));
+        KINDS.iter().find(|k| {
+            let named = k.plural == word
+                || k.singular == word
+                || k.kind.to_ascii_lowercase() == word
+                || k.short_names.contains(&word);
+            named
+                && rest.is_none_or(|r| r == k.group || r == format!("{}.{}", k.version, k.group).trim_end_matches('.'))
+        })
+    }
+
+    /// `v1`, `apps/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// The name for messages and for `-o name`: `pods`, `deployments.apps`.
+    pub fn name(&'static self) -> KindName {
+        KindName(self)
+    }
+
+    /// The storage key of one object.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        if self.namespaced {
+            format!("{}{namespace}/{name}", self.key_prefix)
+        } else {
+            format!("{}{name}", self.key_prefix)
+        }
+    }
+
+    /// The storage prefix of a collection; an empty namespace means all of them.
+    pub fn collection_key(&self, namespace: &str) -> String {
+        if self.namespaced && !namespace.is_empty() {
+            format!("{}{namespace}/", self.key_prefix)
+        } else {
+            self.key_prefix.to_owned()
+        }
+    }
+
+    /// Namespace and name of a storage key, if the key is one of this kind.
+    pub fn parse_key<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str)> {
+        let rest = key.strip_prefix(self.key_prefix)?;
+        if self.namespaced {
+            let (namespace, name) = rest.split_once('/')?;
+            (!namespace.is_empty() && !name.is_empty() && !name.contains('/')).then_some((namespace, name))
+        } else {
+            (!rest.is_empty() && !rest.contains('/')).then_some(("", rest))
+        }
+    }
+
+    /// Whether it has this subresource.
+    pub fn has_subresource(&self, subresource: &str) -> bool {
+        self.subresources.contains(&subresource)
+    }
+
+    /// A reference to the collection (empty name) or to an object of it, for requests.
+    pub fn reference(&self, namespace: &str, name: &str) -> crate::v1::ResourceRef {
+        crate::v1::ResourceRef {
+            group: self.group.to_owned(),
+            version: self.version.to_owned(),
+            resource: self.plural.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            subresource: String::new(),
+        }
+    }
+}
+
+impl fmt::Display for KindName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.plural)?;
+        if !self.0.group.is_empty() {
+            write!(f, ".{}", self.0.group)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_found_by_every_name_a_person_uses() {
+        for name in ["po", "pod", "pods", "Pod", "pods.v1"] {
+            assert_eq!(Kind::by_name(name).map(|k| k.kind), Some("Pod"), "{name}");
+        }
+        for name in ["deploy", "deployments.apps", "deployment.v1.apps"] {
+            assert_eq!(Kind::by_name(name).map(|k| k.kind), Some("Deployment"), "{name}");
+        }
+        assert_eq!(Kind::by_name("pods.apps"), None);
+        assert_eq!(Kind::by_name("gizmo"), None);
+    }
+
+    #[test]
+    fn keys_are_those_of_kubernetes() {
+        let node = Kind::by_name("node").expect("known");
+        assert_eq!(node.key("", "node01"), "/registry/minions/node01");
+        let pod = Kind::by_name("pod").expect("known");
+        assert_eq!(pod.key("default", "a"), "/registry/pods/default/a");
+        assert_eq!(pod.parse_key("/registry/pods/default/a"), Some(("default", "a")));
+        assert_eq!(pod.parse_key("/registry/pods/default/a/b"), None);
+        assert_eq!(pod.parse_key("/registry/pods/default"), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! The resource model: what a kind is, how an object is read and changed, and how failures are told.
+//!
+//! Objects are JSON; this module gives typed access to the parts that everybody needs and leaves the rest as it came.
+
+mod kind;
+mod object;
+mod selector;
+mod status;
+mod time;
+
+pub use kind::{KINDS, Kind, KindName};
+pub use object::{Object, ObjectKey, OwnerReference};
+pub use selector::{FieldSelector, LabelSelector, SelectorError};
+pub use status::{Cause, Reason, STATUS_TYPE_URL, Status};
+pub use time::{micro_time, parse_time, time};
