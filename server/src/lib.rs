@@ -1,1 +1,4 @@
-//! Placeholder.
+//! The Listwatch server as a library: the storage engine, the doors that serve it, and what stands between them.
+
+pub mod clock;
+pub mod storage;
