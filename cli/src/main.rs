@@ -1,1 +1,49 @@
-fn main() {}
+//! `lw`: one binary for every process and every command of Listwatch.
+//!
+//! This is the composition root: it reads flags, sets up logging and hands over. Invariants: no rule of the store, of
+//! the API or of a controller stands here; `main` is synchronous, so that a small process (a shim, a built-in image)
+//! never pays for an async runtime.
+
+mod commands;
+mod connection;
+mod programs;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A Kubernetes-style control plane on one machine, built on list and watch.
+#[derive(Debug, Parser)]
+#[command(name = "lw", version, propagate_version = true, arg_required_else_help = true, max_term_width = 120)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Grouped as a person meets them: the cluster, its objects, the single processes.
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Cluster(up::Command),
+    #[command(flatten)]
+    Objects(commands::Command),
+    #[command(flatten)]
+    Program(programs::Command),
+}
+
+/// Exit codes: 0 done, 1 refused or failed, 2 wrong usage (clap's own).
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Cluster(command) => up::run(command),
+        Command::Objects(command) => commands::run(command),
+        Command::Program(command) => programs::run(command),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What every process shares: logging, the ready line, the signals that stop it, the pipe of its supervisor.
+//!
+//! Invariants: standard output carries the ready line and nothing else; logs go to standard error; a process stops on
+//! SIGTERM, on SIGINT and when its supervisor's pipe ends, and then exits 0.
+
+use std::{collections::BTreeMap, io::Write, net::SocketAddr, os::fd::FromRawFd, time::Instant};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The variable with the number of the descriptor that ends when the cluster is gone.
+pub(crate) const CLUSTER_PIPE_FD: &str = "LW_CLUSTER_PIPE_FD";
+
+/// Flags of every process.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProgramArgs {
+    /// Print one JSON line with the addresses on standard output once ready
+    #[arg(long, env = "LW_READY_JSON")]
+    pub(crate) ready_json: bool,
+    /// What to log: a level or filters like `info,listwatch_server::storage=debug`
+    #[arg(long = "log", env = "LW_LOG", default_value = "info", value_name = "FILTER")]
+    pub(crate) log_filter: String,
+    /// Form of the log on standard error
+    #[arg(long, env = "LW_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+}
+
+/// Form of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for a person.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The line that tells a supervisor or a test where a process listens.
+#[derive(Debug, Serialize)]
+struct Ready<'a> {
+    component: &'a str,
+    pid: u32,
+    addresses: BTreeMap<&'a str, String>,
+    ms: u64,
+}
+
+/// Tells that the process is ready.
+#[derive(Debug)]
+pub(crate) struct ReadyLine {
+    component: &'static str,
+    started: Instant,
+    wanted: bool,
+}
+
+impl ProgramArgs {
+    /// Sets up logging and starts the clock of the ready line. Call first.
+    pub(crate) fn start(&self, component: &'static str) -> anyhow::Result<ReadyLine> {
+        let started = Instant::now();
+        let filter = tracing_subscriber::EnvFilter::try_new(&self.log_filter)
+            .map_err(|e| anyhow::anyhow!("--log {:?} is not a filter: {e}", self.log_filter))?;
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+        match self.log_format {
+            LogFormat::Text => log.init(),
+            LogFormat::Json => log.json().init(),
+        }
+        Ok(ReadyLine { component, started, wanted: self.ready_json })
+    }
+}
+
+impl ReadyLine {
+    /// Prints the ready line if it was asked for, and logs the same.
+    pub(crate) fn ready(&self, addresses: &[(&str, SocketAddr)]) {
+        let ready = Ready {
+            component: self.component,
+            pid: std::process::id(),
+            addresses: addresses.iter().map(|(name, address)| (*name, address.to_string())).collect(),
+            ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        };
+        tracing::info!(component = self.component, ms = ready.ms, addresses = ?ready.addresses, "ready");
+        if self.wanted {
+            let line = serde_json::to_string(&ready).expect("plain data serializes");
+            let mut out = std::io::stdout().lock();
+            // A supervisor that is gone reads nothing; the pipe's end says so soon enough.
+            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+        }
+    }
+}
+
+/// Ends when the process shall stop: SIGTERM, SIGINT, or the end of the supervisor's pipe.
+pub(crate) async fn stop_signal() {
+    let mut terminate = signal(SignalKind::terminate()).expect("the runtime has signals on");
+    let mut interrupt = signal(SignalKind::interrupt()).expect("the runtime has signals on");
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
+        _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+        () = cluster_gone() => tracing::info!("stopping: the cluster's supervisor is gone"),
+    }
+}
+
+/// Ends when the supervisor is gone; never, if there is none.
+async fn cluster_gone() {
+    let Some(fd) = std::env::var(CLUSTER_PIPE_FD).ok().and_then(|text| text.parse::<i32>().ok()).filter(|fd| *fd > 2)
+    else {
+        return std::future::pending().await;
+    };
+    // A thread, because the pipe may be shared with children that expect it to block.
+    let (gone, wait) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // Safety: the descriptor was inherited for this purpose and nothing else in the process closes it.
+        let mut pipe = std::mem::ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(fd) });
+        let mut byte = [0u8; 1];
+        while matches!(std::io::Read::read(&mut *pipe, &mut byte), Ok(1..)) {}
+        let _ = gone.send(());
+    });
+    let _ = wait.await;
+}
+
+/// The runtime of a process.
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    use anyhow::Context;
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the async runtime")
+}
