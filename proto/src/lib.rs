@@ -3,9 +3,11 @@
 //! Invariants: no IO, no clock, no async. Everything above stands on this crate; it stands on nothing of ours.
 //!
 //! * [`v1`]: the generated messages and services of `listwatch.v1` (resources, admin)
+//! * [`etcd`]: the generated messages and services of etcd v3
 //! * [`resource`]: the kinds and facts about them, access to objects, selectors, quantities, tolerations, errors
 //! * [`DESCRIPTORS`]: the descriptors of all services, for gRPC reflection
 
+pub mod etcd;
 pub mod resource;
 
 /// The generated messages and services of the resource API.

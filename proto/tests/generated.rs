@@ -5,7 +5,8 @@
 use std::{fs, path::Path};
 
 /// Every file of the contract; their imports are found beside them.
-const PROTOS: &[&str] = &["google/rpc/status.proto", "listwatch/v1/resources.proto", "listwatch/v1/admin.proto"];
+const PROTOS: &[&str] =
+    &["google/rpc/status.proto", "listwatch/v1/resources.proto", "listwatch/v1/admin.proto", "etcd/rpc.proto"];
 
 /// The descriptors of all services, for gRPC reflection.
 const DESCRIPTORS: &str = "descriptors.bin";
