@@ -1,1 +1,18 @@
-//! Placeholder.
+//! The harness of the black-box tests: whole processes of `lw`, started, killed, paused and restarted.
+//!
+//! * [`binary`]: builds `lw` once and says where it is
+//! * [`process`]: one process with its ready line, its log and its end
+//! * [`server`]: an `lw server` on a data directory, restarted as often as a test wants
+//! * [`wait`]: waiting for conditions, and the seed of a test
+//!
+//! Invariants: a process that a test started never outlives it; nothing sleeps for a fixed time; whatever is random
+//! prints the seed that replays it.
+
+pub mod binary;
+pub mod process;
+pub mod server;
+pub mod wait;
+
+pub use process::Process;
+pub use server::Server;
+pub use wait::{eventually, seed};

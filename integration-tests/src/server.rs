@@ -1,0 +1,80 @@
+//! An `lw server` on a data directory of its own, on free ports.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use crate::Process;
+
+/// A server under test. The folder is removed with it.
+#[derive(Debug)]
+pub struct Server {
+    folder: tempfile::TempDir,
+    flags: Vec<String>,
+    process: Process,
+}
+
+impl Server {
+    /// A fresh server with further flags; ports are chosen by the system.
+    ///
+    /// # Errors
+    /// If it does not get ready.
+    pub fn start(flags: &[&str]) -> anyhow::Result<Server> {
+        let folder = tempfile::tempdir()?;
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        let process = launch(&folder, &flags)?;
+        Ok(Server { folder, flags, process })
+    }
+
+    /// SIGKILL and a start on the same data, on new ports.
+    ///
+    /// # Errors
+    /// If it does not get ready again.
+    pub fn kill_and_restart(&mut self) -> anyhow::Result<()> {
+        self.process.kill();
+        self.process = launch(&self.folder, &self.flags)?;
+        Ok(())
+    }
+
+    /// SIGTERM, a clean end, and a start on the same data, on new ports.
+    ///
+    /// # Errors
+    /// If it does not end cleanly or does not get ready again.
+    pub fn stop_and_restart(&mut self) -> anyhow::Result<()> {
+        self.process.stop()?;
+        self.process = launch(&self.folder, &self.flags)?;
+        Ok(())
+    }
+
+    /// The running process.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+
+    /// Where etcd clients connect.
+    pub fn client_address(&self) -> SocketAddr {
+        self.process.address("client")
+    }
+
+    /// `http://127.0.0.1:PORT` for etcd clients.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.client_address())
+    }
+
+    /// Where the resource API listens by TLS.
+    pub fn secure_address(&self) -> SocketAddr {
+        self.process.address("secure")
+    }
+
+    /// Its data directory.
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+}
+
+fn launch(folder: &tempfile::TempDir, flags: &[String]) -> anyhow::Result<Process> {
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("a temporary folder's path is text");
+    let mut args =
+        vec!["server", "--data-dir", data, "--listen-client-urls", "http://127.0.0.1:0", "--secure-port", "0"];
+    args.extend(flags.iter().map(String::as_str));
+    Process::start("server", folder.path(), &args)
+}
