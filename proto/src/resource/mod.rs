@@ -3,13 +3,24 @@
 //! Objects are JSON; this module gives typed access to the parts that everybody needs and leaves the rest as it came.
 
 mod kind;
+mod node_affinity;
 mod object;
+mod quantity;
+pub mod requests;
 mod selector;
 mod status;
 mod time;
+pub mod toleration;
 
 pub use kind::{KINDS, Kind, KindName};
+pub use node_affinity::{
+    NodeAffinity, NodeLabels, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
+    node_matches,
+};
 pub use object::{Object, ObjectKey, OwnerReference};
+pub use quantity::{Quantity, QuantityError, QuantityFormat};
+pub use requests::{PodResources, QosClass, ResourceRequirements, Resources};
 pub use selector::{FieldSelector, LabelSelector, SelectorError};
 pub use status::{Cause, Reason, STATUS_TYPE_URL, Status};
 pub use time::{micro_time, parse_time, time};
+pub use toleration::{Taint, Toleration};
