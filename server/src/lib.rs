@@ -1,4 +1,5 @@
 //! The Listwatch server as a library: the storage engine, the doors that serve it, and what stands between them.
 
 pub mod clock;
+pub mod registry;
 pub mod storage;

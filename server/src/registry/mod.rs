@@ -1,0 +1,29 @@
+//! The registry: Kubernetes' objects and verbs over a store of keys and revisions.
+//!
+//! One [`Registry`] does all verbs for all kinds. A kind is a file in `kinds` (defaults, validation, columns, selectable
+//! fields, what status may touch) and a table in `schema` (fields and types). Objects are JSON; nothing here knows a
+//! wire.
+//!
+//! Invariants:
+//! * an object is stored as JSON without resourceVersion under Kubernetes' own key; its resourceVersion is the revision
+//!   of its last write;
+//! * every write is guarded by the revision of the object it was judged on;
+//! * a value under `/registry` that is no object is reported and served around, never a crash.
+
+mod error;
+mod generic;
+mod request;
+mod store;
+mod stored;
+mod table;
+mod watch;
+
+pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
+pub use request::{
+    DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Propagation, RequestContext, Target, User,
+    WatchOptions, WriteOptions,
+};
+pub use store::{Commit, Guard, Page, Store, StoreError, StoreEvents, StoreWatch, StoreWatcher, Write};
+pub use stored::StoredObject;
+pub use table::{Cell, Column};
+pub use watch::{EventType, RegistryEvent, RegistryWatch, WatchBatch};
