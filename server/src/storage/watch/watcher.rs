@@ -1,6 +1,7 @@
 //! One watch, from the side of its owner.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use thiserror::Error;
 
@@ -124,6 +125,13 @@ impl Watcher {
     /// # Errors
     /// [`WatchError::Compacted`] when compaction has passed the watcher, [`WatchError::Closed`] at the end.
     pub async fn next(&mut self) -> Result<WatchMessage, WatchError> {
+        unimplemented!()
+    }
+
+    /// The same for those who poll many watchers in one task (the etcd door keeps all watches of a stream in one set, and
+    /// must be able to ask each for its progress while it waits).
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<WatchMessage, WatchError>> {
+        let _ = context;
         unimplemented!()
     }
 
