@@ -3,3 +3,5 @@
 pub mod clock;
 pub mod registry;
 pub mod storage;
+
+pub mod pki;
