@@ -4,6 +4,7 @@
 //! the API or of a controller stands here; `main` is synchronous, so that a small process (a shim, a built-in image)
 //! never pays for an async runtime.
 
+mod cluster;
 mod commands;
 mod connection;
 mod programs;

@@ -1,0 +1,125 @@
+//! Which cluster a command means.
+//!
+//! Order: `--kubeconfig`, else `--name`, else the running default cluster, else `KUBECONFIG`, and that only if Listwatch
+//! wrote it: nobody's production cluster gets a `delete` by accident. A cluster whose data lies in an unusual place
+//! leaves a note with its name in the state folder, so that every command finds it from any folder.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use super::{
+    Layout, control,
+    layout::{DEFAULT_NAME, check_name, replace_file, state_home},
+};
+
+/// The mark in a kubeconfig that Listwatch wrote it: the name of an extension of its cluster entry.
+const MARK: &str = "listwatch.dev";
+
+/// The cluster of a name, wherever its data lies.
+///
+/// # Errors
+/// If the name is not one, or there is no state folder and no `data_dir`.
+pub(crate) fn cluster(name: Option<&str>, data_dir: Option<&Path>) -> anyhow::Result<Layout> {
+    let name = name.unwrap_or(DEFAULT_NAME);
+    check_name(name)?;
+    if data_dir.is_some() {
+        return Layout::new(name, data_dir);
+    }
+    let noted = std::fs::read_to_string(note(name)?).ok().map(|text| PathBuf::from(text.trim_end()));
+    Layout::new(name, noted.filter(|dir| dir.is_absolute()).as_deref())
+}
+
+/// The kubeconfig of the cluster that a command means.
+///
+/// # Errors
+/// If none is found: the text says what was looked for and how to name one.
+pub(crate) fn kubeconfig(flag: Option<&Path>, name: Option<&str>) -> anyhow::Result<PathBuf> {
+    if let Some(path) = flag {
+        return Ok(path.to_owned());
+    }
+    if let Some(name) = name {
+        let layout = cluster(Some(name), None)?;
+        if layout.kubeconfig().exists() {
+            return Ok(layout.kubeconfig());
+        }
+        bail!(
+            "there is no cluster {name:?} (looked in {}): start it with `lw up --name {name}`",
+            layout.root.display()
+        );
+    }
+    let default = cluster(None, None).ok();
+    if let Some(layout) = default.as_ref().filter(|layout| control::is_running(layout)) {
+        return Ok(layout.kubeconfig());
+    }
+    if let Some(path) = std::env::var_os("KUBECONFIG").map(PathBuf::from) {
+        if is_ours(&path) {
+            return Ok(path);
+        }
+        bail!(
+            "the default cluster is not running, and KUBECONFIG={} was not written by Listwatch: name a cluster with \
+             --name, or that file with --kubeconfig",
+            path.display()
+        );
+    }
+    bail!("no cluster is running: start one with `lw up`, or name one with --name or --kubeconfig")
+}
+
+fn is_ours(path: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(path) else { return false };
+    let Ok(config) = serde_norway::from_str::<serde_json::Value>(&text) else { return false };
+    let clusters = config["clusters"].as_array().map_or(&[][..], Vec::as_slice);
+    let marked = |entry: &serde_json::Value| {
+        entry["cluster"]["extensions"].as_array().is_some_and(|list| list.iter().any(|e| e["name"] == MARK))
+    };
+    !clusters.is_empty() && clusters.iter().all(marked)
+}
+
+/// Leaves a note where the cluster's data lies, if that is not the usual place. Without a state folder there is none.
+///
+/// # Errors
+/// If another cluster of that name runs, or the note cannot be written.
+pub(crate) fn remember(layout: &Layout) -> anyhow::Result<()> {
+    let (Ok(usual), Ok(note)) = (Layout::new(&layout.name, None), note(&layout.name)) else { return Ok(()) };
+    let other = cluster(Some(&layout.name), None)?;
+    if other.root != layout.root && control::is_running(&other) {
+        bail!(
+            "cluster {:?} is already running from {}: stop it with `lw down`, or give this one another --name",
+            layout.name,
+            other.root.display()
+        );
+    }
+    if usual.root == layout.root {
+        return match std::fs::remove_file(&note) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e).context("forget the cluster's old place"),
+            _ => Ok(()),
+        };
+    }
+    std::fs::create_dir_all(note.parent().expect("a note lies in a folder")).context("make the state folder")?;
+    replace_file(&note, layout.root.as_os_str().as_encoded_bytes())
+}
+
+fn note(name: &str) -> anyhow::Result<PathBuf> {
+    Ok(state_home()?.join("clusters").join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_kubeconfig_with_our_mark_is_ours() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("config");
+        for (text, ours) in [
+            ("clusters: [{name: a, cluster: {server: x, extensions: [{name: listwatch.dev, extension: {}}]}}]", true),
+            ("clusters: [{name: a, cluster: {server: x}}]", false),
+            ("clusters: []", false),
+            ("{", false),
+        ] {
+            std::fs::write(&path, text).expect("written");
+            assert_eq!(is_ours(&path), ours, "{text}");
+        }
+        assert!(!is_ours(&folder.path().join("absent")));
+    }
+}
