@@ -13,6 +13,7 @@ pub mod revision;
 
 pub mod disk;
 pub mod engine;
+pub mod lease;
 pub mod state;
 pub mod watch;
 

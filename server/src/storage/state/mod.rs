@@ -32,6 +32,9 @@ mod sled;
 mod wire;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub use checkpoint::{Checkpoint, CheckpointReport};
 pub use error::StateError;
 pub use floor::FloorAdvance;
