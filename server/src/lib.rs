@@ -1,7 +1,10 @@
 //! The Listwatch server as a library: the storage engine, the doors that serve it, and what stands between them.
 
 pub mod clock;
-pub mod registry;
 pub mod storage;
 
+pub mod registry;
+
+pub mod auth;
 pub mod pki;
+pub mod transport;

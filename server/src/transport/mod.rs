@@ -1,0 +1,14 @@
+//! Ports and connections: binding, TLS, who is at the other end, serving HTTP/1.1 and HTTP/2, draining.
+//!
+//! Invariants: a transport knows no service, only a router; who the other end is was judged once, when the connection
+//! was made, and travels with each request as a [`Peer`]; every connection is a task of its listener and is joined.
+
+mod deadline;
+mod listener;
+mod peer;
+mod tls;
+
+pub use deadline::honour_deadlines;
+pub use listener::{BindError, Door, KeepAlive, bind, serve};
+pub use peer::{CertificateUser, Peer, PeerIdentity};
+pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles};
