@@ -60,12 +60,12 @@ impl<'a> FloorAdvance<'a> {
             self.session.remove(BASE, key, &base)?;
         }
         let retained = self.session.meta.floor.retained;
-        if let Some(current) = self.session.present(&record_key(CURRENT, key), key)? {
-            if current.kind == RecordKind::Tombstone && current.at.0 < retained {
-                self.session.remove(CURRENT, key, &current)?;
+        match self.session.present(&record_key(CURRENT, key), key)? {
+            Some(current) if current.kind == RecordKind::Tombstone && current.at.0 < retained => {
+                self.session.remove(CURRENT, key, &current)
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Batches written so far, for a caller that wants to rest between them.

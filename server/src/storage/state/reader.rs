@@ -4,7 +4,6 @@
 //! tries again. A scan runs before the writer writes: it recomputes counts and set hashes, and what does not add up is
 //! named as damage.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -164,7 +163,7 @@ impl RecordScan {
     fn header(
         &mut self,
         tree_key: &[u8],
-        key: &Cow<'_, [u8]>,
+        key: &[u8],
         entry: &[u8],
         visit: &mut dyn FnMut(RecordRef<'_>),
     ) -> Result<(), StateError> {

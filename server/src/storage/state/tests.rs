@@ -2,6 +2,7 @@
 //! steps, damage, and the rules of `base/`.
 
 mod crash;
+mod format;
 mod model;
 mod process;
 
