@@ -1,0 +1,213 @@
+//! The connection: one HTTP/2 channel, the identity sent with each call, deadlines, and the revision seen so far.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use http::Uri;
+use listwatch_proto::v1::resources_client::ResourcesClient;
+use listwatch_proto::v1::{self, Header};
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Response};
+
+use super::connector::Connector;
+use super::tls::Tls;
+use super::{ClientConfig, ConfigError, Error};
+
+/// The largest answer taken. Lists are paged and watch messages are cut at 2 MiB, so this bounds only a misbehaving
+/// server; it leaves room for one object of the largest size in a page of many.
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// How much one stream may have in flight: a burst of events of a big relist without waiting for the reader.
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+/// How much all streams of a connection may have in flight together, so that no watch can hold up the calls.
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+
+/// The generated stub, with identity and deadlines on.
+pub type Resources = ResourcesClient<InterceptedService<Channel, Caller>>;
+
+/// A client of one server: one connection that heals itself. Clones share it.
+#[derive(Clone)]
+pub struct Client {
+    resources: Resources,
+    seen: Arc<AtomicI64>,
+    request_timeout: Duration,
+    server: Arc<str>,
+    name: Arc<str>,
+}
+
+/// Puts identity and seen revision on every call.
+#[derive(Clone)]
+pub struct Caller {
+    authorization: Option<MetadataValue<Ascii>>,
+    client: MetadataValue<Ascii>,
+    seen: Arc<AtomicI64>,
+}
+
+impl Client {
+    /// A client of this server. Nothing is dialled before the first call. Must be called within a tokio runtime.
+    pub fn new(config: &ClientConfig) -> Result<Self, ConfigError> {
+        let address = |reason: String| ConfigError::Address { address: config.server.clone(), reason };
+        let uri: Uri = config.server.parse().map_err(|e: http::uri::InvalidUri| address(e.to_string()))?;
+        let host = uri.host().ok_or_else(|| address("names no host".to_owned()))?.to_owned();
+        let bare_host = host.trim_start_matches('[').trim_end_matches(']');
+        let (tls, default_port) = match uri.scheme_str() {
+            Some("https") => (Some(Tls::new(config, bare_host)?), 443),
+            Some("http") => (None, 80),
+            _ => return Err(address("must begin with https:// or http://".to_owned())),
+        };
+        let authority = format!("{host}:{}", uri.port_u16().unwrap_or(default_port));
+        let endpoint = Endpoint::from_shared(config.server.clone())
+            .map_err(|e| address(e.to_string()))?
+            .user_agent(concat!("listwatch/", env!("CARGO_PKG_VERSION")))
+            .map_err(|e| address(e.to_string()))?
+            .initial_stream_window_size(STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+            .http2_keep_alive_interval(config.keep_alive_interval)
+            .keep_alive_timeout(config.keep_alive_timeout)
+            .keep_alive_while_idle(true);
+        let channel = endpoint.connect_with_connector_lazy(Connector::new(&authority, tls));
+        let seen = Arc::new(AtomicI64::new(0));
+        let caller = Caller::new(config, seen.clone())?;
+        let resources = ResourcesClient::with_interceptor(channel, caller).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        Ok(Client {
+            resources,
+            seen,
+            request_timeout: config.request_timeout,
+            server: config.server.as_str().into(),
+            name: config.client_name.as_str().into(),
+        })
+    }
+
+    /// The address it talks to.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// What it calls itself.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The highest revision that any answer or event has shown this client; 0 before the first.
+    pub fn seen_revision(&self) -> i64 {
+        self.seen.load(Ordering::Relaxed)
+    }
+
+    /// The bare stub, for what [`super::Api`] does not offer (table views, discovery). The caller sees to deadlines.
+    pub fn resources(&self) -> Resources {
+        self.resources.clone()
+    }
+
+    /// The kinds the server serves.
+    pub async fn discover(&self) -> Result<v1::DiscoverResponse, Error> {
+        let mut stub = self.resources();
+        self.call(v1::DiscoverRequest {}, |request| async move { stub.discover(request).await }).await
+    }
+
+    /// Waits until the server answers, at most `limit`.
+    pub async fn wait_ready(&self, limit: Duration) -> Result<(), Error> {
+        let probe = async {
+            loop {
+                match self.discover().await {
+                    // The connector itself spaces the attempts.
+                    Err(error) if error.is_transient() => {
+                        tracing::debug!(%error, server = self.server(), "the server is not there yet");
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    outcome => return outcome.map(drop),
+                }
+            }
+        };
+        tokio::time::timeout(limit, probe).await.unwrap_or(Err(Error::Deadline { after: limit }))
+    }
+
+    /// Notes a revision that the server has shown.
+    pub(super) fn note_seen(&self, revision: i64) {
+        self.seen.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    /// One unary call under the deadline, errors mapped, the header's revision noted.
+    pub(super) async fn call<Q, R, F>(&self, message: Q, send: impl FnOnce(Request<Q>) -> F) -> Result<R, Error>
+    where
+        F: Future<Output = Result<Response<R>, tonic::Status>>,
+        R: HasHeader,
+    {
+        let after = self.request_timeout;
+        let mut request = Request::new(message);
+        request.set_timeout(after);
+        match tokio::time::timeout(after, send(request)).await {
+            Err(_) => Err(Error::Deadline { after }),
+            Ok(Err(status)) => Err(Error::from_grpc(status)),
+            Ok(Ok(response)) => {
+                let answer = response.into_inner();
+                self.note_seen(answer.header().map_or(0, |h| h.revision));
+                Ok(answer)
+            }
+        }
+    }
+
+    /// Opens a stream: only the opening has a deadline.
+    pub(super) async fn open<Q, R, F>(&self, message: Q, send: impl FnOnce(Request<Q>) -> F) -> Result<R, Error>
+    where
+        F: Future<Output = Result<Response<R>, tonic::Status>>,
+    {
+        let after = self.request_timeout;
+        match tokio::time::timeout(after, send(Request::new(message))).await {
+            Err(_) => Err(Error::Deadline { after }),
+            Ok(outcome) => outcome.map(Response::into_inner).map_err(Error::from_grpc),
+        }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("server", &self.server).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    fn new(config: &ClientConfig, seen: Arc<AtomicI64>) -> Result<Self, ConfigError> {
+        let value = |what, text: &str| text.parse().map_err(|_| ConfigError::Header { what });
+        let authorization = match &config.token {
+            None => None,
+            Some(token) => {
+                let mut value: MetadataValue<Ascii> = value("token", &format!("Bearer {token}"))?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        Ok(Caller { authorization, client: value("client name", &config.client_name)?, seen })
+    }
+}
+
+impl Interceptor for Caller {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, tonic::Status> {
+        let metadata = request.metadata_mut();
+        metadata.insert("lw-client", self.client.clone());
+        metadata.insert("lw-seen-revision", MetadataValue::from(self.seen.load(Ordering::Relaxed)));
+        if let Some(authorization) = &self.authorization {
+            metadata.insert("authorization", authorization.clone());
+        }
+        Ok(request)
+    }
+}
+
+/// An answer that says where the store stood.
+pub(super) trait HasHeader {
+    fn header(&self) -> Option<&Header>;
+}
+
+macro_rules! has_header {
+    ($($answer:ty),*) => {$(
+        impl HasHeader for $answer {
+            fn header(&self) -> Option<&Header> {
+                self.header.as_ref()
+            }
+        }
+    )*};
+}
+has_header!(v1::DiscoverResponse, v1::ObjectResponse, v1::ListResponse, v1::DeleteResponse);

@@ -1,0 +1,176 @@
+//! What may go wrong in a call, and what a caller may do about it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use listwatch_proto::resource::{Reason, STATUS_TYPE_URL, Status};
+
+/// A call that did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server has answered with a failure. Retry if [`Error::is_transient`].
+    #[error("{0}")]
+    Status(Box<Status>),
+    /// The server was not reached, or the connection broke before the answer: the call may or may not have been done.
+    #[error("the server is not reachable: {reason}")]
+    Transport {
+        /// What the transport says, with its causes.
+        reason: String,
+        /// The error as it came.
+        #[source]
+        source: Box<tonic::Status>,
+    },
+    /// No answer in time: the call may or may not have been done.
+    #[error("no answer from the server within {after:?}")]
+    Deadline {
+        /// The time that was given.
+        after: Duration,
+    },
+    /// An object does not read as the type that was asked for. Retrying does not help.
+    #[error("cannot read {kind} {name:?} from the server")]
+    Decode {
+        /// Kind of the object.
+        kind: String,
+        /// Namespace and name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// An object cannot be written as JSON. Retrying does not help.
+    #[error("cannot write the object as JSON")]
+    Encode(#[source] serde_json::Error),
+    /// The answer breaks the contract (a part that must be there is missing).
+    #[error("the server's answer lacks {0}")]
+    Incomplete(&'static str),
+}
+
+impl Error {
+    /// The error of a gRPC call.
+    pub(super) fn from_grpc(error: tonic::Status) -> Self {
+        if is_from_server(&error) {
+            return Error::Status(Box::new(Status::from_grpc(&error)));
+        }
+        Error::Transport { reason: causes(&error), source: Box::new(error) }
+    }
+
+    /// The server's status, if it answered with one.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Error::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    /// Whether the server gave this reason.
+    pub fn is(&self, reason: Reason) -> bool {
+        self.status().is_some_and(|s| s.reason == reason)
+    }
+
+    /// The object does not exist (any more).
+    pub fn is_not_found(&self) -> bool {
+        self.is(Reason::NotFound)
+    }
+
+    /// The object has changed or a precondition does not hold: read again and decide anew.
+    pub fn is_conflict(&self) -> bool {
+        self.is(Reason::Conflict)
+    }
+
+    /// An object of that name exists.
+    pub fn is_already_exists(&self) -> bool {
+        self.is(Reason::AlreadyExists)
+    }
+
+    /// History no longer reaches back so far: list again.
+    pub fn is_expired(&self) -> bool {
+        self.is(Reason::Expired)
+    }
+
+    /// The object breaks the rules of its kind.
+    pub fn is_invalid(&self) -> bool {
+        self.is(Reason::Invalid)
+    }
+
+    /// The call may succeed when repeated as it is, later: the server is away, starting, stopping or busy. Whether it
+    /// has been done already is not known.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Transport { .. } | Error::Deadline { .. } => true,
+            Error::Status(status) => {
+                matches!(status.reason, Reason::Timeout | Reason::TooManyRequests | Reason::ServiceUnavailable)
+            }
+            Error::Decode { .. } | Error::Encode(_) | Error::Incomplete(_) => false,
+        }
+    }
+}
+
+/// A status with our details was made by the server; so were the codes that the transport itself never makes.
+fn is_from_server(error: &tonic::Status) -> bool {
+    use std::error::Error as _;
+    use tonic::Code;
+    let has_details = error.details().windows(STATUS_TYPE_URL.len()).any(|w| w == STATUS_TYPE_URL.as_bytes());
+    let transport_code = matches!(error.code(), Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled);
+    has_details || (!transport_code && error.source().is_none())
+}
+
+/// The error with its causes, in one line, without repeating what a cause's own text already says.
+fn causes(error: &tonic::Status) -> String {
+    let mut text = error.message().to_owned();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&words);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// A client that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The address is not `https://host:port` or `http://host:port`.
+    #[error("server address {address:?}: {reason}")]
+    Address {
+        /// As given.
+        address: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Certificates that cannot be used.
+    #[error("{what}: {reason}")]
+    Tls {
+        /// `certificate authority`, `client certificate`, `client key`.
+        what: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A text that cannot travel as gRPC metadata.
+    #[error("{what} holds characters that cannot be sent in a header")]
+    Header {
+        /// `token`, `client name`.
+        what: &'static str,
+    },
+    /// A file that cannot be read.
+    #[error("read {path}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A kubeconfig that does not say what is needed.
+    #[error("kubeconfig {path}: {reason}", path = path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong or missing.
+        reason: String,
+    },
+}

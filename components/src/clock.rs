@@ -1,0 +1,57 @@
+//! The only reader of wall time in the components.
+//!
+//! Waiting goes through `tokio::time`, whose clock tests may pause; wall time is only ever written into objects and
+//! compared with times read from them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+
+/// Where a component reads the time of day.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// The present moment.
+    fn now(&self) -> Timestamp;
+}
+
+/// A clock that is handed around.
+pub type SharedClock = Arc<dyn Clock>;
+
+/// The system's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// The system's clock, to hand around.
+pub fn system() -> SharedClock {
+    Arc::new(SystemClock)
+}
+
+/// A clock that moves only when told to: for tests and simulations.
+#[derive(Debug)]
+pub struct ManualClock(Mutex<Timestamp>);
+
+impl ManualClock {
+    /// A clock that stands at this moment.
+    pub fn at(start: Timestamp) -> Self {
+        ManualClock(Mutex::new(start))
+    }
+
+    /// Moves the clock forward (or back, as real clocks do).
+    pub fn advance(&self, by: SignedDuration) {
+        let mut now = self.0.lock();
+        *now = now.saturating_add(by).unwrap_or(*now);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        *self.0.lock()
+    }
+}
