@@ -7,14 +7,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use listwatch_proto::kubeconfig::Kubeconfig;
 
 use super::{
     Layout, control,
     layout::{DEFAULT_NAME, check_name, replace_file, state_home},
 };
-
-/// The mark in a kubeconfig that Listwatch wrote it: the name of an extension of its cluster entry.
-const MARK: &str = "listwatch.dev";
 
 /// The cluster of a name, wherever its data lies.
 ///
@@ -67,12 +65,8 @@ pub(crate) fn kubeconfig(flag: Option<&Path>, name: Option<&str>) -> anyhow::Res
 
 fn is_ours(path: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(path) else { return false };
-    let Ok(config) = serde_norway::from_str::<serde_json::Value>(&text) else { return false };
-    let clusters = config["clusters"].as_array().map_or(&[][..], Vec::as_slice);
-    let marked = |entry: &serde_json::Value| {
-        entry["cluster"]["extensions"].as_array().is_some_and(|list| list.iter().any(|e| e["name"] == MARK))
-    };
-    !clusters.is_empty() && clusters.iter().all(marked)
+    let Ok(config) = serde_norway::from_str::<Kubeconfig>(&text) else { return false };
+    !config.clusters.is_empty() && config.clusters.iter().all(|entry| entry.cluster.is_ours())
 }
 
 /// Leaves a note where the cluster's data lies, if that is not the usual place. Without a state folder there is none.
@@ -112,7 +106,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("config");
         for (text, ours) in [
-            ("clusters: [{name: a, cluster: {server: x, extensions: [{name: listwatch.dev, extension: {}}]}}]", true),
+            (
+                "clusters: [{name: a, cluster: {server: x, extensions: [{name: cluster_info, extension: {provider: listwatch.dev}}]}}]",
+                true,
+            ),
             ("clusters: [{name: a, cluster: {server: x}}]", false),
             ("clusters: []", false),
             ("{", false),

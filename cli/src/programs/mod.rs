@@ -2,7 +2,9 @@
 //!
 //! * [`program`]: what all of them share: logging, the ready line, the stop signals, the pipe of the supervisor
 
-mod program;
+pub(crate) mod program;
+
+pub(crate) use program::CLUSTER_PIPE_FD;
 
 use std::process::ExitCode;
 

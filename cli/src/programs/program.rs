@@ -120,3 +120,11 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     use anyhow::Context;
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the async runtime")
 }
+
+/// Waits for an instant; for ever, if there is none.
+pub(crate) async fn sleep_until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant.into()).await,
+        None => std::future::pending().await,
+    }
+}

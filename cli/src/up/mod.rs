@@ -1,14 +1,34 @@
 //! A whole cluster on one machine: its supervisor and the commands that talk to it.
+//!
+//! * [`command`]: the commands and their flags
+//! * [`prepare`]: folders, ports, certificates and kubeconfigs of a cluster, before anything starts
+//! * [`ports`]: choosing ports, and who holds one that is taken
+//! * [`spec`]: which processes a cluster has, with which flags
+//! * [`lifeline`]: the socket whose end tells every process that the cluster is gone
+//! * [`spawn`]: starting one process, reading its ready line, hearing of its end
+//! * [`component`]: the states of one process, and when it is started again
+//! * [`supervisor`]: the loop that keeps them running
+//! * [`listen`]: the supervisor's socket
+//! * [`front`]: what a person in front of it sees
+//! * [`demo`]: the chain from a Deployment to Running pods, step by step
+//! * [`orders`]: `status`, `start`, `stop`, `kill`, `restart`, `down`, `env`
+//! * [`detach`]: `up --detach`
+//!
+//! Invariants: the supervisor knows no object of the API; it starts processes, watches them and passes orders on. Only
+//! it holds the near end of the lifeline.
 
-use std::process::ExitCode;
+mod command;
+mod component;
+mod demo;
+mod detach;
+mod front;
+mod lifeline;
+mod listen;
+mod orders;
+mod ports;
+mod prepare;
+mod spawn;
+mod spec;
+mod supervisor;
 
-use clap::Subcommand;
-
-/// A command on the cluster as a whole.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {}
-
-/// Runs the command.
-pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {}
-}
+pub(crate) use command::{Command, run};
