@@ -17,7 +17,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("server", "clock", &[]),
     ("server", "storage", &["clock"]),
     ("server", "transport", &["clock"]),
-    ("server", "etcd", &["storage", "clock", "auth"]),
+    ("server", "etcd", &["storage", "clock", "auth", "transport"]),
     ("server", "registry", &["storage", "clock"]),
     ("server", "pki", &["clock"]),
     ("server", "auth", &["clock", "registry", "transport"]),

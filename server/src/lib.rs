@@ -3,6 +3,8 @@
 pub mod clock;
 pub mod storage;
 
+pub mod etcd;
+
 pub mod registry;
 
 pub mod auth;
