@@ -2,9 +2,13 @@
 //!
 //! Invariant: a cluster that Listwatch did not start is only ever used when it was named by a flag.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, bail};
 use clap::Args;
+use listwatch_components::client::{ClientCertificate, ClientConfig, load_kubeconfig};
+
+use crate::cluster::locate;
 
 /// How a component finds and trusts the server.
 #[derive(Debug, Clone, Default, Args)]
@@ -31,4 +35,56 @@ pub(crate) struct ConnectionArgs {
     /// Take any server for the right one: for tests alone
     #[arg(long, env = "LW_INSECURE_SKIP_TLS_VERIFY")]
     pub(crate) insecure_skip_tls_verify: bool,
+}
+
+impl ConnectionArgs {
+    /// The connection that these flags name; `None` if they name none.
+    fn named(&self) -> anyhow::Result<Option<(ClientConfig, String)>> {
+        if let Some(path) = &self.kubeconfig {
+            let selected = load_kubeconfig(path, None)?;
+            let mut config = selected.config;
+            self.overlay(&mut config)?;
+            return Ok(Some((config, selected.namespace)));
+        }
+        let Some(server) = &self.server else { return Ok(None) };
+        let mut config = ClientConfig::new(server.as_str());
+        self.overlay(&mut config)?;
+        Ok(Some((config, "default".to_owned())))
+    }
+
+    /// What flags say of trust and identity, over what a file says.
+    fn overlay(&self, config: &mut ClientConfig) -> anyhow::Result<()> {
+        let read = |path: &Path| std::fs::read(path).with_context(|| format!("read {}", path.display()));
+        if let Some(path) = &self.certificate_authority {
+            config.certificate_authority = Some(read(path)?);
+        }
+        if let (Some(certificate), Some(key)) = (&self.client_certificate, &self.client_key) {
+            config.client_certificate = Some(ClientCertificate { certificate: read(certificate)?, key: read(key)? });
+        }
+        if let Some(token) = &self.token {
+            config.token = Some(token.clone());
+        }
+        config.insecure_skip_tls_verify |= self.insecure_skip_tls_verify;
+        Ok(())
+    }
+
+    /// The connection of a component, which is always told where its server is.
+    pub(crate) fn component(&self, client_name: &str) -> anyhow::Result<ClientConfig> {
+        match self.named()? {
+            Some((config, _)) => Ok(config.named(client_name)),
+            None => bail!("where is the server? Give --kubeconfig, or --server with --certificate-authority"),
+        }
+    }
+
+    /// The connection of a command, and the namespace of objects that name none: by flags, else by the cluster's name,
+    /// else the running default cluster (see [`locate::kubeconfig`]).
+    pub(crate) fn command(&self, name: Option<&str>) -> anyhow::Result<(ClientConfig, String)> {
+        if let Some((config, namespace)) = self.named()? {
+            return Ok((config.named("lw"), namespace));
+        }
+        let selected = load_kubeconfig(&locate::kubeconfig(None, name)?, None)?;
+        let mut config = selected.config;
+        self.overlay(&mut config)?;
+        Ok((config.named("lw"), selected.namespace))
+    }
 }
