@@ -7,7 +7,9 @@
 //! * [`client`]: connection, identity and typed access to objects
 //! * [`runtime`]: what every controller is made of: reflector, indexer, informer, work queue, controller, leader
 //!   election, event recorder
+//! * [`kubelet`]: runs the pods of one node
 
 pub mod client;
 pub mod clock;
+pub mod kubelet;
 pub mod runtime;

@@ -1,8 +1,10 @@
 //! The processes of a cluster, each a command of its own.
 //!
 //! * [`program`]: what all of them share: logging, the ready line, the stop signals, the pipe of the supervisor
+//! * [`shim`]: what a kubelet starts for each container
 
 pub(crate) mod program;
+mod shim;
 
 pub(crate) use program::CLUSTER_PIPE_FD;
 
@@ -12,9 +14,19 @@ use clap::Subcommand;
 
 /// One process of a cluster.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {}
+pub(crate) enum Command {
+    /// Run one container of one pod
+    #[command(hide = true)]
+    Shim(shim::ShimArgs),
+    /// Run a program that is built in
+    #[command(hide = true)]
+    Builtin(shim::BuiltinArgs),
+}
 
 /// Runs the process to its end.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {}
+    match command {
+        Command::Shim(args) => Ok(shim::run(&args)),
+        Command::Builtin(args) => shim::run_builtin(&args),
+    }
 }

@@ -1,0 +1,24 @@
+//! The process runtime: containers are plain processes of this machine, each under a shim of its own.
+//!
+//! It claims no isolation: no root file system, no namespaces, no limits. It does keep the promises about life and
+//! death: never two processes of one container of one pod, exit codes survive every kubelet, and what runs is found
+//! again. Linux only, for `pidfd`, `flock` and `/proc`.
+//!
+//! * [`layout`], [`record`]: the files by which kubelets and shims know of each other
+//! * [`identity`], [`lock`]: who is meant, and who may
+//! * [`shim`]: the program that runs one container
+//! * [`cri_log`]: its output on disk
+//! * [`attempt`], [`launch`]: the kubelet's side: what is there, and how one more is started
+//! * [`images`], [`builtin`], [`ports`]: what to run, and where it may listen
+
+pub mod attempt;
+pub mod builtin;
+pub mod cri_log;
+pub mod identity;
+pub mod images;
+pub mod launch;
+pub mod layout;
+pub mod lock;
+pub mod ports;
+pub mod record;
+pub mod shim;
