@@ -1,4 +1,4 @@
-//! The only reader of wall time in the components.
+//! The only reader of the clock in the components.
 //!
 //! Waiting goes through `tokio::time`, whose clock tests may pause; wall time is only ever written into objects and
 //! compared with times read from them.
@@ -26,6 +26,11 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
+}
+
+/// The monotonic clock, for programs without an async runtime; all others wait through `tokio::time`.
+pub fn monotonic() -> std::time::Instant {
+    std::time::Instant::now()
 }
 
 /// The system's clock, to hand around.

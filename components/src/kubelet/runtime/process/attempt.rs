@@ -2,13 +2,12 @@
 
 use std::{fs, io, os::fd::OwnedFd};
 
-use jiff::Timestamp;
-
 use super::{
     layout::{AttemptDir, ContainerDir},
     lock::{self, Lock},
     record::{self, Durability, Ending, Exit, Spec, Started, Starting},
 };
+use crate::clock::{Clock, SystemClock};
 
 /// The exit code of a container whose end nobody saw (Kubernetes: `ContainerStatusUnknown`).
 pub const CODE_UNKNOWN: i32 = 137;
@@ -86,7 +85,7 @@ pub fn settle(dir: &ContainerDir, _held: &Lock) -> io::Result<Option<u32>> {
                 ending: Ending::Lost,
                 message: "The container could not be located when the kubelet looked for it".into(),
                 started_at: started.map(|started| started.at),
-                finished_at: Timestamp::now(),
+                finished_at: SystemClock.now(),
             };
             record::write(&attempt.exit(), &exit, Durability::Synced)?;
             last = Some(number);

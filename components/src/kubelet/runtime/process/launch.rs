@@ -7,7 +7,7 @@ use std::{
     os::{fd::OwnedFd, unix::process::CommandExt},
     path::PathBuf,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use rustix::{
@@ -21,6 +21,7 @@ use super::{
     lock::{self, Lock},
     record::{self, Durability, Exit, Report, Spec, Started, Stop},
 };
+use crate::clock::monotonic;
 
 /// How long a shim may take to report; it needs about a millisecond, so this says that something is broken.
 const REPORT_MAX: Duration = Duration::from_secs(10);
@@ -173,10 +174,10 @@ fn spawn(shim: &Shim, attempt: &AttemptDir, lock: &Lock) -> io::Result<(File, Ow
 
 fn read_report(pipe: &mut File) -> Result<Report, LaunchError> {
     let silent = |error: &dyn std::fmt::Display| LaunchError::Silent(error.to_string());
-    let until = Instant::now() + REPORT_MAX;
+    let until = monotonic() + REPORT_MAX;
     let mut json = Vec::new();
     loop {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = until.saturating_duration_since(monotonic());
         let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: i64::from(left.subsec_nanos()) };
         match poll(&mut [PollFd::new(&*pipe, PollFlags::IN)], Some(&timeout)) {
             Ok(0) => return Err(silent(&format_args!("nothing within {} s", REPORT_MAX.as_secs()))),

@@ -16,9 +16,10 @@ use std::{
     time::Duration,
 };
 
-use jiff::{Timestamp, fmt::strtime, tz::TimeZone};
+use jiff::{fmt::strtime, tz::TimeZone};
 
 use super::super::ports::{POD_IP_ENV, PORTS_ENV};
+use crate::clock::{Clock, SystemClock};
 
 /// Where it listens when the pod names no port.
 const PORT_DEFAULT: u16 = 80;
@@ -95,7 +96,7 @@ impl Site {
         let _ = stream.write_all(answer.as_bytes());
         // The form of the original's access log.
         let time =
-            strtime::format("%d/%b/%Y:%H:%M:%S %z", &Timestamp::now().to_zoned(TimeZone::UTC)).unwrap_or_default();
+            strtime::format("%d/%b/%Y:%H:%M:%S %z", &SystemClock.now().to_zoned(TimeZone::UTC)).unwrap_or_default();
         println!("{} - - [{time}] \"{line}\" {} {}", peer.ip(), &status[..3], body.len());
     }
 

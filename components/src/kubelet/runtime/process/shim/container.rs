@@ -21,6 +21,7 @@ use super::{
     },
     sys,
 };
+use crate::clock::{Clock, SystemClock};
 
 /// A started program and its outputs.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ pub(super) fn start(spec: &Spec, lock: &Lock) -> io::Result<Container> {
     unsafe {
         command.pre_exec(move || sys::before_exec(lock, shim));
     }
-    let started_at = Timestamp::now();
+    let started_at = SystemClock.now();
     let mut child = command.spawn()?;
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
     let output = |pipe: Option<OwnedFd>| pipe.map(File::from).ok_or_else(|| io::Error::other("no pipe for the output"));
@@ -79,7 +80,7 @@ impl Container {
             ending,
             message: String::new(),
             started_at: Some(self.started_at),
-            finished_at: Timestamp::now(),
+            finished_at: SystemClock.now(),
         }
     }
 }
@@ -97,6 +98,6 @@ pub(super) fn start_failure(spec: &Spec, error: &io::Error) -> Exit {
         ending: Ending::StartError,
         message: format!("{subject}: {error}"),
         started_at: None,
-        finished_at: Timestamp::now(),
+        finished_at: SystemClock.now(),
     }
 }

@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Signal, WaitStatus},
@@ -22,6 +21,7 @@ use super::{
     container::Container,
     sys::{self, Reaped, Signals},
 };
+use crate::clock::{Clock, SystemClock, monotonic};
 
 /// How much output is read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -63,7 +63,7 @@ impl Supervisor<'_> {
         let mut outputs = [true, true];
         loop {
             if let Phase::Draining { exit, until } = &phase
-                && (outputs == [false, false] || Instant::now() >= *until)
+                && (outputs == [false, false] || monotonic() >= *until)
             {
                 return Ok(exit.clone());
             }
@@ -103,7 +103,7 @@ impl Supervisor<'_> {
             fds.len() - 1
         });
         let timeout = deadline.map(|at| {
-            let left = at.saturating_duration_since(Instant::now());
+            let left = at.saturating_duration_since(monotonic());
             Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: i64::from(left.subsec_nanos()) }
         });
         match poll(&mut fds, timeout.as_ref()) {
@@ -127,7 +127,7 @@ impl Supervisor<'_> {
             Stream::Stderr => &mut self.container.stderr,
         };
         let read = source.read(&mut buffer);
-        let now = Timestamp::now();
+        let now = SystemClock.now();
         let (written, open) = match read {
             Ok(0) => (self.log.end(stream, now), false),
             Ok(n) => (self.log.output(stream, &buffer[..n], now), true),
@@ -146,7 +146,7 @@ impl Supervisor<'_> {
             Ok(Some(stop)) => stop.grace_millis,
             Ok(None) => self.spec.grace_millis,
             Err(error) => {
-                eprintln!("{}: the grace of the spec is used: {error}", Timestamp::now());
+                eprintln!("{}: the grace of the spec is used: {error}", SystemClock.now());
                 self.spec.grace_millis
             }
         };
@@ -155,7 +155,7 @@ impl Supervisor<'_> {
 
     /// Asks the container to end; a later request may only shorten the time it has.
     fn stop(&self, phase: Phase, grace: Duration, asked: Ending) -> io::Result<Phase> {
-        let until = Instant::now() + grace;
+        let until = monotonic() + grace;
         match phase {
             Phase::Running => {
                 self.container.signal(Signal::TERM)?;
@@ -172,7 +172,7 @@ impl Supervisor<'_> {
     fn advance(&self, phase: Phase) -> io::Result<Phase> {
         let mut phase = phase;
         if let Phase::Stopping { kill_at, .. } = &phase
-            && Instant::now() >= *kill_at
+            && monotonic() >= *kill_at
         {
             self.container.signal(Signal::KILL)?;
         }
@@ -187,7 +187,7 @@ impl Supervisor<'_> {
                     return Ok(Phase::Reaping { exit });
                 }
                 (Reaped::NoChildren, Phase::Reaping { exit }) => {
-                    return Ok(Phase::Draining { exit, until: Instant::now() + DRAIN_MAX });
+                    return Ok(Phase::Draining { exit, until: monotonic() + DRAIN_MAX });
                 }
                 (_, before) => return Ok(before),
             }
@@ -217,9 +217,9 @@ fn deadline(phase: &Phase) -> Option<Instant> {
         Phase::Running => None,
         Phase::Stopping { kill_at, .. } => {
             // Past it, SIGKILL is sent; from then on only the kernel can be slow.
-            Some(if *kill_at > Instant::now() { *kill_at } else { Instant::now() + REAP_AGAIN })
+            Some(if *kill_at > monotonic() { *kill_at } else { monotonic() + REAP_AGAIN })
         }
-        Phase::Reaping { .. } => Some(Instant::now() + REAP_AGAIN),
+        Phase::Reaping { .. } => Some(monotonic() + REAP_AGAIN),
         Phase::Draining { until, .. } => Some(*until),
     }
 }
