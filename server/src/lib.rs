@@ -9,4 +9,7 @@ pub mod registry;
 
 pub mod auth;
 pub mod pki;
+pub mod resources;
 pub mod transport;
+
+pub mod config;

@@ -11,4 +11,4 @@ mod tls;
 pub use deadline::honour_deadlines;
 pub use listener::{BindError, Door, KeepAlive, bind, serve};
 pub use peer::{CertificateUser, Peer, PeerIdentity};
-pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles};
+pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles, read_chain, read_key};

@@ -151,7 +151,7 @@ fn verifier(ca: &Path, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientC
 ///
 /// # Errors
 /// The file cannot be read or holds none.
-pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let pem = read(path)?;
     let content = |reason: String| TlsError::Content { path: path.to_owned(), reason };
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
@@ -167,7 +167,7 @@ pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, Tl
 ///
 /// # Errors
 /// The file cannot be read or holds none.
-pub(crate) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+pub fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(&read(path)?)
         .map_err(|e| TlsError::Content { path: path.to_owned(), reason: format!("holds no PEM private key: {e}") })
 }

@@ -1,0 +1,243 @@
+//! What a server is started with.
+//!
+//! Names follow the flags of etcd and kube-apiserver. Invariant: a setting that cannot be honoured is refused by
+//! [`Config::check`] with the flag's name, never dropped.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::storage::Durability;
+use crate::transport::TlsFiles;
+
+/// etcd's port.
+pub const CLIENT_PORT: u16 = 2379;
+
+/// kube-apiserver's port.
+pub const SECURE_PORT: u16 = 6443;
+
+/// How often history is given up, as kube-apiserver does with etcd.
+pub const COMPACTION_INTERVAL: Duration = Duration::from_secs(300);
+
+/// How long Events are kept (kube-apiserver's `--event-ttl`).
+pub const EVENT_TTL: Duration = Duration::from_secs(3600);
+
+/// A setting that cannot be honoured.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{flag}: {reason}")]
+pub struct ConfigError {
+    /// The flag, with its dashes.
+    pub flag: &'static str,
+    /// Why not, and what to do.
+    pub reason: String,
+}
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `--data-dir`: the folder of the store, and of certificates and kubeconfig if the server makes its own.
+    pub data_dir: PathBuf,
+    /// `--durability`: when a write counts as safe.
+    pub durability: Durability,
+    /// The port of etcd's API.
+    pub client: ClientPort,
+    /// The TLS port of the resource API; `None` = the store alone.
+    pub secure: Option<SecurePort>,
+    /// `--insecure-resource-port`: the resource API in plain text on 127.0.0.1, without any proof of identity.
+    pub insecure_resource_port: Option<u16>,
+    /// `--compaction-interval`: how often the history of the resources is given up; zero = never.
+    pub compaction_interval: Duration,
+    /// `--event-ttl`: how long Events are kept; zero = for ever.
+    pub event_ttl: Duration,
+}
+
+/// The port of etcd's API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientPort {
+    /// `--listen-client-urls`: where to listen.
+    pub listen: Vec<ListenUrl>,
+    /// `--advertise-client-urls`: what clients are told; empty = where it listens.
+    pub advertise: Vec<String>,
+    /// `--cert-file`, `--key-file`, `--trusted-ca-file`, `--client-cert-auth`: for `https` URLs.
+    pub tls: Option<TlsFiles>,
+    /// `--allow-plain-text`: serve `http` URLs on addresses that other machines reach.
+    pub allow_plain_text: bool,
+}
+
+/// The TLS port of the resource API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecurePort {
+    /// `--bind-address`.
+    pub bind_address: IpAddr,
+    /// `--secure-port`; 0 = a free one.
+    pub port: u16,
+    /// Where certificates come from.
+    pub certificates: Certificates,
+    /// `--token-auth-file`: static bearer tokens.
+    pub token_auth_file: Option<PathBuf>,
+}
+
+/// Where the certificates of the TLS port come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificates {
+    /// Made once under `--data-dir`, with a kubeconfig of the administrator.
+    Own,
+    /// Given by flags.
+    Files {
+        /// `--tls-cert-file`, `--tls-private-key-file`, `--client-ca-file`.
+        tls: TlsFiles,
+        /// `--kubelet-client-certificate`, `--kubelet-client-key`, `--kubelet-certificate-authority`: without them logs
+        /// cannot be read from kubelets.
+        kubelet: Option<KubeletFiles>,
+    },
+}
+
+/// What the server shows to kubelets, and whom it takes for one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KubeletFiles {
+    /// The client certificate, PEM.
+    pub certificate: PathBuf,
+    /// Its key, PEM.
+    pub key: PathBuf,
+    /// The authority that signed the kubelets' certificates, PEM.
+    pub authority: PathBuf,
+}
+
+/// An address to listen on, `http://127.0.0.1:2379`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenUrl {
+    /// `https`.
+    pub is_tls: bool,
+    /// Address and port; port 0 = a free one.
+    pub address: SocketAddr,
+}
+
+impl Config {
+    /// A server with every default in this folder: etcd's API in plain text and the resource API over TLS, both on
+    /// loopback.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
+        Config {
+            data_dir: data_dir.into(),
+            durability: Durability::Sync,
+            client: ClientPort {
+                listen: vec![ListenUrl { is_tls: false, address: (Ipv4Addr::LOCALHOST, CLIENT_PORT).into() }],
+                advertise: Vec::new(),
+                tls: None,
+                allow_plain_text: false,
+            },
+            secure: Some(SecurePort {
+                bind_address: Ipv4Addr::LOCALHOST.into(),
+                port: SECURE_PORT,
+                certificates: Certificates::Own,
+                token_auth_file: None,
+            }),
+            insecure_resource_port: None,
+            compaction_interval: COMPACTION_INTERVAL,
+            event_ttl: EVENT_TTL,
+        }
+    }
+
+    /// Checks what one setting means for another.
+    ///
+    /// # Errors
+    /// The first setting that cannot be honoured.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let refuse = |flag, reason: String| Err(ConfigError { flag, reason });
+        let client = &self.client;
+        if client.listen.is_empty() {
+            return refuse("--listen-client-urls", "names no address".to_owned());
+        }
+        for url in &client.listen {
+            if url.is_tls && client.tls.is_none() {
+                return refuse("--listen-client-urls", format!("{url} needs --cert-file and --key-file"));
+            }
+            if !url.is_tls && !url.address.ip().is_loopback() && !client.allow_plain_text {
+                let why = format!(
+                    "{url} would give every key to whoever reaches the address, in plain text; use https with \
+                     --cert-file, --key-file and --client-cert-auth, or say --allow-plain-text"
+                );
+                return refuse("--listen-client-urls", why);
+            }
+        }
+        if client.tls.is_some() && client.listen.iter().all(|url| !url.is_tls) {
+            return refuse("--cert-file", "no URL of --listen-client-urls is https".to_owned());
+        }
+        if self.durability == Durability::Buffered(Duration::ZERO) {
+            return refuse("--sync-interval", "must be longer than nothing".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for ListenUrl {
+    type Err = String;
+
+    /// Reads `http://IP:PORT` or `https://IP:PORT`; as with etcd the host is an IP address or `localhost`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| format!("{text:?} has no scheme (http or https)"))?;
+        let is_tls = match scheme {
+            "http" => false,
+            "https" => true,
+            other => return Err(format!("{text:?}: the scheme {other} is not served (http or https)")),
+        };
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let host_port = match rest.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}"),
+            None => rest.to_owned(),
+        };
+        let address =
+            host_port.parse().map_err(|_| format!("{text:?}: {rest:?} is not IP:PORT (host names cannot be bound)"))?;
+        Ok(ListenUrl { is_tls, address })
+    }
+}
+
+impl fmt::Display for ListenUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::ClientCertificates;
+
+    #[test]
+    fn urls_are_read_as_etcd_reads_them() {
+        let read = |text: &str| text.parse::<ListenUrl>().map(|u| u.to_string());
+        assert_eq!(read("http://localhost:2379").as_deref(), Ok("http://127.0.0.1:2379"));
+        assert_eq!(read("https://[::1]:0/").as_deref(), Ok("https://[::1]:0"));
+        for wrong in
+            ["", "127.0.0.1:2379", "unix:///tmp/x", "http://example.org:1", "http://127.0.0.1", "http://1.2.3.4:99999"]
+        {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_honoured_is_refused_by_name() {
+        let check = |change: fn(&mut Config)| {
+            let mut config = Config::new("d");
+            change(&mut config);
+            config.check().map_err(|e| e.flag)
+        };
+        let tls = || TlsFiles { certificate: "c".into(), key: "k".into(), clients: ClientCertificates::Ignored };
+        assert_eq!(check(|_| ()), Ok(()));
+        assert_eq!(check(|c| c.client.listen.clear()), Err("--listen-client-urls"));
+        assert_eq!(check(|c| c.client.listen[0].is_tls = true), Err("--listen-client-urls"));
+        assert_eq!(check(|c| c.client.listen[0].address = "0.0.0.0:1".parse().unwrap()), Err("--listen-client-urls"));
+        let mut config = Config::new("d");
+        config.client.listen[0].address = "0.0.0.0:1".parse().unwrap();
+        config.client.allow_plain_text = true;
+        assert_eq!(config.check(), Ok(()));
+        config.client.tls = Some(tls());
+        assert_eq!(config.check().map_err(|e| e.flag), Err("--cert-file"));
+        config.client.listen[0].is_tls = true;
+        assert_eq!(config.check(), Ok(()));
+        assert_eq!(check(|c| c.durability = Durability::Buffered(Duration::ZERO)), Err("--sync-interval"));
+    }
+}

@@ -1,0 +1,29 @@
+//! The resource door: `listwatch.v1` over gRPC.
+//!
+//! Thin: each verb reads its request ([`request`]), asks the registry, and writes the answer in the view asked for
+//! ([`view`]). Invariants: what is not supported is refused by name; every message is bounded; a watch is never silent;
+//! errors are the registry's own Status, carried whole.
+//!
+//! * `service`: the verbs; `list` and `watch` cut what is big, `log` fetches from the kubelet
+//! * `admin`: what an operator asks of the store
+//! * `probe`: version and health over plain HTTP
+//! * `routes`: all of it as one router
+
+mod request;
+mod view;
+
+mod list;
+mod service;
+mod watch;
+
+mod containers;
+mod kubelet;
+mod log;
+
+mod admin;
+mod probe;
+mod routes;
+
+pub use kubelet::Kubelets;
+pub use probe::KUBERNETES_VERSION;
+pub use routes::{PUBLIC_PATHS, ResourceOptions, routes};

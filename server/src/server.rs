@@ -1,0 +1,287 @@
+//! The composition root of the server: opens the store, binds the ports, joins store, registry and doors, and takes them
+//! down in order.
+//!
+//! Invariants: nothing is served before the store is open and nothing is told ready before everything is served; at the
+//! end ports close first, then streams end with a reason, then the store closes.
+
+mod certificates;
+mod compactor;
+mod error;
+
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+pub use error::ServerError;
+
+use crate::auth::{Authenticator, Gate, Tokens, guard};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Certificates, Config, SecurePort};
+use crate::etcd::{self, EtcdOptions};
+use crate::registry::{EngineStore, Registry, RegistryOptions};
+use crate::resources::{self, Kubelets, PUBLIC_PATHS, ResourceOptions};
+use crate::storage::{Durability, Engine, EngineOptions, Seams};
+use crate::transport::{self, Door, KeepAlive, Peer, Tls};
+use certificates::SecureTls;
+
+/// How long streams and calls may take to end before they are cut.
+const DRAIN_MAX: Duration = Duration::from_secs(3);
+
+/// etcd's own figures (`--grpc-keepalive-interval`, `--grpc-keepalive-timeout`).
+const CLIENT_KEEP_ALIVE: KeepAlive =
+    KeepAlive { interval: Duration::from_secs(2 * 3600), timeout: Duration::from_secs(20) };
+
+/// A component that is gone without a word must not hold its watches for hours.
+const SECURE_KEEP_ALIVE: KeepAlive = KeepAlive { interval: Duration::from_secs(30), timeout: Duration::from_secs(30) };
+
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// etcd's API: the first of the listen URLs.
+    pub client: SocketAddr,
+    /// The resource API over TLS.
+    pub secure: Option<SocketAddr>,
+    /// The resource API in plain text.
+    pub insecure: Option<SocketAddr>,
+}
+
+/// Runs a server until `shutdown` ends. `ready` is called once, when everything is served.
+///
+/// Must be called on tokio's multi-thread runtime.
+///
+/// # Errors
+/// A setting, port, file or store that cannot be used; each message names it and the cure.
+pub async fn run(
+    config: Config,
+    shutdown: impl Future<Output = ()>,
+    ready: impl FnOnce(Addresses),
+) -> Result<(), ServerError> {
+    config.check()?;
+    let clock = SystemClock::shared();
+    let ports = Ports::bind(&config).await?;
+    let (engine, secure_tls) = open(&config, &ports, &clock).await?;
+    tell_what_is_served(&config, &ports.addresses, &engine);
+    let addresses = ports.addresses;
+    let stop = Stop::default();
+    let mut tasks = JoinSet::new();
+    let registry = Registry::new(
+        Arc::new(EngineStore::new(engine.clone())),
+        clock.clone(),
+        RegistryOptions { event_ttl: config.event_ttl, ..RegistryOptions::default() },
+    );
+    let resources = ResourceOptions {
+        kubelets: secure_tls.as_ref().and_then(|s| s.kubelets.clone()),
+        stopping: stop.drain.clone(),
+    };
+    for door in ports.doors(&config, &clock, &engine, &registry, &resources, secure_tls, &stop)? {
+        tasks.spawn(transport::serve(door, stop.drain.clone(), stop.abort.clone()));
+    }
+    tasks.spawn(compactor::run(engine.clone(), config.compaction_interval, stop.drain.clone()));
+    ready(addresses);
+    shutdown.await;
+    stop.finish(tasks).await;
+    let closing = tokio::task::spawn_blocking(move || engine.close());
+    closing.await.map_err(|_| ServerError::Internal("closing the store panicked"))?;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// The two signals of the end: finish what you do; stop now.
+#[derive(Default)]
+struct Stop {
+    drain: CancellationToken,
+    abort: CancellationToken,
+}
+
+impl Stop {
+    /// Lets streams and calls end by themselves, then cuts what has not.
+    async fn finish(self, mut tasks: JoinSet<()>) {
+        self.drain.cancel();
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(DRAIN_MAX, all).await.is_err() {
+            tracing::warn!("some connections did not end within {DRAIN_MAX:?} and are cut");
+            self.abort.cancel();
+            while tasks.join_next().await.is_some() {}
+        }
+    }
+}
+
+/// Opens the store and reads or makes the certificates, side by side: both wait for the disk.
+async fn open(
+    config: &Config,
+    ports: &Ports,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Engine, Option<SecureTls>), ServerError> {
+    let options = EngineOptions { durability: config.durability, ..EngineOptions::new(&config.data_dir) };
+    let seams = Seams::system(clock.clone());
+    let engine = tokio::task::spawn_blocking(move || Engine::open(options, seams));
+    let (dir, clock) = (config.data_dir.clone(), clock.clone());
+    let secure = config.secure.clone().zip(ports.addresses.secure);
+    let tls = tokio::task::spawn_blocking(move || {
+        secure.map(|(port, address)| certificates::prepare(&port.certificates, &dir, address, &clock)).transpose()
+    });
+    let engine = engine.await.map_err(|_| ServerError::Internal("opening the store panicked"))?;
+    let tls = tls.await.map_err(|_| ServerError::Internal("preparing the certificates panicked"))?;
+    let engine = engine.map_err(|source| ServerError::Store { dir: config.data_dir.clone(), source })?;
+    match tls {
+        Ok(tls) => Ok((engine, tls)),
+        Err(error) => {
+            // The lock and the background work of the store must not outlive a start that failed.
+            engine.close();
+            Err(error)
+        }
+    }
+}
+
+/// The bound ports.
+struct Ports {
+    client: Vec<(bool, TcpListener)>,
+    secure: Option<TcpListener>,
+    insecure: Option<TcpListener>,
+    addresses: Addresses,
+}
+
+impl Ports {
+    async fn bind(config: &Config) -> Result<Self, ServerError> {
+        let mut client = Vec::new();
+        for url in &config.client.listen {
+            client.push((url.is_tls, transport::bind("--listen-client-urls", url.address).await?));
+        }
+        let secure = match &config.secure {
+            Some(port) => Some(transport::bind("--secure-port", (port.bind_address, port.port).into()).await?),
+            None => None,
+        };
+        let insecure = match config.insecure_resource_port {
+            Some(port) => Some(transport::bind("--insecure-resource-port", (Ipv4Addr::LOCALHOST, port).into()).await?),
+            None => None,
+        };
+        let (_, first) = client.first().ok_or(ServerError::Internal("no client address after the check"))?;
+        let addresses = Addresses {
+            client: local(first)?,
+            secure: secure.as_ref().map(local).transpose()?,
+            insecure: insecure.as_ref().map(local).transpose()?,
+        };
+        Ok(Ports { client, secure, insecure, addresses })
+    }
+
+    /// What is served on each.
+    #[expect(clippy::too_many_arguments, reason = "the one place where all parts meet")]
+    fn doors(
+        self,
+        config: &Config,
+        clock: &Arc<dyn Clock>,
+        engine: &Engine,
+        registry: &Registry,
+        resources: &ResourceOptions,
+        secure_tls: Option<SecureTls>,
+        stop: &Stop,
+    ) -> Result<Vec<Door>, ServerError> {
+        let mut doors = Vec::new();
+        let client_tls = config.client.tls.as_ref().map(|files| Tls::load(files, clock.clone())).transpose()?;
+        let options = EtcdOptions {
+            client_urls: advertised(config, &self.client)?,
+            shutdown: stop.drain.clone(),
+            ..EtcdOptions::default()
+        };
+        let router = etcd::routes(engine.clone(), options)
+            .layer(middleware::from_fn(name_author))
+            .layer(middleware::from_fn(transport::honour_deadlines));
+        for (is_tls, listener) in self.client {
+            let tls = if is_tls { client_tls.clone() } else { None };
+            doors.push(Door { listener, tls, router: router.clone(), keep_alive: CLIENT_KEEP_ALIVE });
+        }
+        let router = resources::routes(registry.clone(), engine.clone(), resources.clone());
+        let guarded = |authenticator| {
+            let gate = Arc::new(Gate { authenticator, public: PUBLIC_PATHS });
+            router
+                .clone()
+                .layer(middleware::from_fn_with_state(gate, guard))
+                .layer(middleware::from_fn(transport::honour_deadlines))
+        };
+        if let (Some(listener), Some(secure), Some(port)) = (self.secure, secure_tls, &config.secure) {
+            let router = guarded(Authenticator::Proof(tokens(port)?));
+            doors.push(Door { listener, tls: Some(secure.tls), router, keep_alive: SECURE_KEEP_ALIVE });
+        }
+        if let Some(listener) = self.insecure {
+            let router = guarded(Authenticator::TrustAll);
+            doors.push(Door { listener, tls: None, router, keep_alive: SECURE_KEEP_ALIVE });
+        }
+        Ok(doors)
+    }
+}
+
+fn tokens(port: &SecurePort) -> Result<Tokens, ServerError> {
+    match &port.token_auth_file {
+        Some(path) => Ok(Tokens::load(path)?),
+        None => Ok(Tokens::default()),
+    }
+}
+
+fn local(listener: &TcpListener) -> Result<SocketAddr, ServerError> {
+    listener.local_addr().map_err(ServerError::LocalAddress)
+}
+
+fn advertised(config: &Config, bound: &[(bool, TcpListener)]) -> Result<Vec<String>, ServerError> {
+    if !config.client.advertise.is_empty() {
+        return Ok(config.client.advertise.clone());
+    }
+    let url = |(is_tls, listener): &(bool, TcpListener)| {
+        let scheme = if *is_tls { "https" } else { "http" };
+        Ok(format!("{scheme}://{}", local(listener)?))
+    };
+    bound.iter().map(url).collect()
+}
+
+/// Middleware of etcd's port: the certificate's name is the author of what is written.
+async fn name_author(mut request: Request, next: Next) -> Response {
+    if let Some(name) = request.extensions().get::<Peer>().and_then(Peer::certificate_name) {
+        let author = etcd::Author(Arc::from(name));
+        request.extensions_mut().insert(author);
+    }
+    next.run(request).await
+}
+
+/// Says what an operator must know: versions, how safe a write is, and what stands open.
+fn tell_what_is_served(config: &Config, addresses: &Addresses, engine: &Engine) {
+    let status = engine.status();
+    let dir = config.data_dir.display();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        etcd = etcd::SERVER_VERSION,
+        kubernetes = resources::KUBERNETES_VERSION,
+        revision = status.revision,
+        incarnation = engine.incarnation(),
+        "store open"
+    );
+    match config.durability {
+        Durability::Sync => tracing::info!(%dir, sync_cost = ?status.sync_cost, "durability sync: a write is on the disk before its answer"),
+        Durability::Buffered(interval) => {
+            tracing::warn!(%dir, ?interval, sync_cost = ?status.sync_cost, "durability buffered: a power cut loses up to the last interval of answered writes");
+        }
+        Durability::Memory => tracing::warn!("durability memory: everything is lost when this process ends"),
+    }
+    for url in config.client.listen.iter().filter(|url| !url.is_tls) {
+        let reach = if url.address.ip().is_loopback() { "every local user" } else { "everybody who reaches the address" };
+        tracing::warn!(
+            "etcd's API is served in plain text on {}: {reach} may read and write every key, those under /registry \
+             (the resources) too, without proof of identity",
+            addresses.client
+        );
+    }
+    if let Some(address) = addresses.insecure {
+        tracing::warn!("the resource API is served in plain text on {address}: every local user may do everything");
+    }
+    if let (Some(address), Some(SecurePort { certificates: Certificates::Own, .. })) = (addresses.secure, &config.secure) {
+        let kubeconfig = certificates::kubeconfig_path(Path::new(&config.data_dir));
+        tracing::info!("the resource API is served over TLS on {address}; kubeconfig: {}", kubeconfig.display());
+    }
+}
