@@ -8,8 +8,10 @@
 //! * [`runtime`]: what every controller is made of: reflector, indexer, informer, work queue, controller, leader
 //!   election, event recorder
 //! * [`kubelet`]: runs the pods of one node
+//! * [`scheduler`]: gives each waiting pod a node
 
 pub mod client;
 pub mod clock;
 pub mod kubelet;
 pub mod runtime;
+pub mod scheduler;

@@ -1,0 +1,9 @@
+//! What the scheduler believes the cluster to be: nodes, the pods on them, and the pods it has just placed there itself.
+//!
+//! All of it is cache: after a restart it is read anew from the API server.
+
+mod snapshot;
+mod store;
+
+pub use snapshot::Snapshot;
+pub use store::Cache;

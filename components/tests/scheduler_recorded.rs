@@ -1,0 +1,156 @@
+//! The scheduling cycle against answers recorded from the real kube-scheduler 1.36.3: verdicts, messages, the set of best
+//! nodes and each plugin's score on each node.
+//!
+//! The cases are those that need only the plugins that exist; see the first line of the data.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use listwatch_components::scheduler::framework::Profile;
+use listwatch_components::scheduler::{Algorithm, Cache, Node, Pod, Scores, Snapshot};
+use serde_json::{Value, json};
+
+/// How many cases the data holds; a case that is lost must not go unnoticed.
+const CASES: usize = 190;
+
+struct Recorded {
+    data: Value,
+}
+
+impl Recorded {
+    fn read() -> Self {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/scheduler_cases.json");
+        let text = std::fs::read_to_string(path).expect("the recorded cases");
+        Recorded { data: serde_json::from_str(&text).expect("JSON") }
+    }
+
+    fn class<'a>(&'a self, list: &str, name: &Value) -> Option<&'a Value> {
+        self.data[list].as_array().expect("classes").iter().find(|class| class["name"] == *name)
+    }
+
+    /// The pod as the API server would have stored it: classes resolved, a container put in where none is given.
+    fn pod(&self, given: &Value) -> Pod {
+        let mut spec = given["spec"].clone();
+        if spec["containers"].is_null() {
+            spec["containers"] = json!([{"name": "c", "image": "registry.k8s.io/pause:3.10"}]);
+        }
+        if let Some(class) = self.class("priorityClasses", &spec["priorityClassName"]) {
+            spec["priority"] = class["value"].clone();
+            spec["preemptionPolicy"] = class.get("preemptionPolicy").cloned().unwrap_or_else(|| "x".into());
+        }
+        if let Some(class) = self.class("runtimeClasses", &spec["runtimeClassName"]) {
+            spec["overhead"] = class["overhead"]["podFixed"].clone();
+        }
+        let mut metadata =
+            json!({"namespace": given["ns"], "name": given["name"], "uid": given["name"], "labels": given["labels"]});
+        if given["terminating"] == true {
+            metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }
+        let status = json!({"phase": given.get("phase").cloned().unwrap_or_else(|| "Running".into())});
+        let pod = json!({"metadata": metadata, "spec": spec, "status": status});
+        Pod::from_json(pod.to_string().as_bytes()).expect("a pod")
+    }
+}
+
+fn node(given: &Value) -> Node {
+    let node = json!({
+        "metadata": {"name": given["name"], "labels": given["labels"]},
+        "spec": {"unschedulable": given["unschedulable"] == true, "taints": given["taints"]},
+        "status": {"allocatable": given["allocatable"]}
+    });
+    Node::from_json(node.to_string().as_bytes()).expect("a node")
+}
+
+/// The names of the nodes with the best total.
+fn best(nodes: &Snapshot, scores: &Scores) -> BTreeSet<String> {
+    let top = scores.totals.iter().max();
+    let places = scores.places.iter().zip(&scores.totals).filter(|(_, total)| Some(*total) == top);
+    places.map(|(place, _)| nodes.node(*place).object().name.to_string()).collect()
+}
+
+/// The scores as they were recorded: by node and plugin, zeros left out.
+fn table(nodes: &Snapshot, scores: &Scores) -> BTreeMap<String, BTreeMap<String, i64>> {
+    let mut table = BTreeMap::new();
+    for (at, place) in scores.places.iter().enumerate() {
+        let mut row: BTreeMap<String, i64> = scores
+            .plugins
+            .iter()
+            .map(|(plugin, of)| ((*plugin).to_owned(), of[at]))
+            .filter(|cell| cell.1 != 0)
+            .collect();
+        row.insert("total".into(), scores.totals[at]);
+        table.insert(nodes.node(*place).object().name.to_string(), row);
+    }
+    table
+}
+
+/// Schedules the incoming pods one after another and compares each step with what was recorded.
+fn check(recorded: &Recorded, case: &Value) -> Result<(), String> {
+    let (profile, mut algorithm, mut cache) = (Profile::standard(), Algorithm::new(0, 1), Cache::default());
+    let mut nodes = Snapshot::default();
+    for given in case["nodes"].as_array().expect("nodes") {
+        cache.set_node(Arc::new(node(given)));
+    }
+    for pod in case["placed"].as_array().expect("placed pods").iter().map(|p| recorded.pod(p)) {
+        if pod.is_placed() {
+            cache.set_pod(Arc::new(pod));
+        }
+    }
+    let mut golden = &case["golden"];
+    for (step, given) in case["incoming"].as_array().expect("incoming pods").iter().enumerate() {
+        let pod = recorded.pod(given);
+        cache.refresh(&mut nodes);
+        let differs = |what: &str, expected: &dyn std::fmt::Debug, got: &dyn std::fmt::Debug| {
+            Err(format!("step {step}: {what}\n   recorded {expected:?}\n   got      {got:?}"))
+        };
+        let chosen = match algorithm.schedule(&profile, &nodes, &pod) {
+            Err(diagnosis) => {
+                if golden["message"] != diagnosis.message() {
+                    return differs("message", golden, &diagnosis.message());
+                }
+                String::new()
+            }
+            Ok(placement) => {
+                let expected: BTreeSet<String> = golden["nodes"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|n| n.as_str().map(Into::into))
+                    .collect();
+                let scored = !placement.scores.totals.is_empty();
+                let got =
+                    if scored { best(&nodes, &placement.scores) } else { BTreeSet::from([placement.node.to_string()]) };
+                if got != expected || !got.contains(&*placement.node) {
+                    return differs("nodes", golden, &(got, &placement));
+                }
+                if scored != !golden["scores"].is_null() {
+                    return differs("whether nodes were scored", golden, &placement);
+                }
+                let table = json!(table(&nodes, &placement.scores));
+                if scored && golden["scores"] != table {
+                    return differs("scores", &golden["scores"], &table);
+                }
+                let then = golden["then"].as_object();
+                let chosen = then.and_then(|t| t.keys().next()).cloned().unwrap_or_else(|| placement.node.to_string());
+                cache.assume(Arc::new(pod.placed_on(&chosen)));
+                chosen
+            }
+        };
+        golden = &golden["then"][&chosen];
+    }
+    Ok(())
+}
+
+#[test]
+fn every_recorded_case_is_answered_the_same() {
+    let recorded = Recorded::read();
+    let cases = recorded.data["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), CASES);
+    let mut faults = Vec::new();
+    for case in cases {
+        if let Err(fault) = check(&recorded, case) {
+            faults.push(format!("{} {}: {fault}", case["id"], case["feature"]));
+        }
+    }
+    assert!(faults.is_empty(), "{} of {CASES} cases differ:\n{}", faults.len(), faults.join("\n"));
+}
