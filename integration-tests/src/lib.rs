@@ -3,16 +3,19 @@
 //! * [`binary`]: builds `lw` once and says where it is
 //! * [`process`]: one process with its ready line, its log and its end
 //! * [`server`]: an `lw server` on a data directory, restarted as often as a test wants
+//! * [`cluster`]: a whole cluster under `lw up`
 //! * [`wait`]: waiting for conditions, and the seed of a test
 //!
 //! Invariants: a process that a test started never outlives it; nothing sleeps for a fixed time; whatever is random
 //! prints the seed that replays it.
 
 pub mod binary;
+pub mod cluster;
 pub mod process;
 pub mod server;
 pub mod wait;
 
+pub use cluster::Cluster;
 pub use process::Process;
 pub use server::Server;
 pub use wait::{eventually, seed};
