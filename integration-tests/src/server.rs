@@ -1,6 +1,11 @@
 //! An `lw server` on a data directory of its own, on free ports.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use crate::Process;
 
@@ -31,6 +36,25 @@ impl Server {
     pub fn kill_and_restart(&mut self) -> anyhow::Result<()> {
         self.process.kill();
         self.process = launch(&self.folder, &self.flags)?;
+        Ok(())
+    }
+
+    /// Starts on the same data and sends SIGKILL after a moment, whether it is ready by then or not.
+    ///
+    /// # Errors
+    /// If the process cannot be started.
+    pub fn kill_while_starting(&mut self, after: Duration) -> anyhow::Result<()> {
+        self.process.kill();
+        let mut child = Command::new(crate::binary::lw())
+            .args(arguments(&self.folder, &self.flags))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        // The moment of the kill is what the test is about, so this is no wait for a condition.
+        std::thread::sleep(after);
+        child.kill()?;
+        child.wait()?;
         Ok(())
     }
 
@@ -71,10 +95,14 @@ impl Server {
 }
 
 fn launch(folder: &tempfile::TempDir, flags: &[String]) -> anyhow::Result<Process> {
+    let args = arguments(folder, flags);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    Process::start("server", folder.path(), &args)
+}
+
+fn arguments(folder: &tempfile::TempDir, flags: &[String]) -> Vec<String> {
     let data = folder.path().join("data");
     let data = data.to_str().expect("a temporary folder's path is text");
-    let mut args =
-        vec!["server", "--data-dir", data, "--listen-client-urls", "http://127.0.0.1:0", "--secure-port", "0"];
-    args.extend(flags.iter().map(String::as_str));
-    Process::start("server", folder.path(), &args)
+    let args = ["server", "--data-dir", data, "--listen-client-urls", "http://127.0.0.1:0", "--secure-port", "0"];
+    args.into_iter().map(str::to_owned).chain(flags.iter().cloned()).collect()
 }

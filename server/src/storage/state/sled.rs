@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -30,8 +30,10 @@ const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
 /// How often sled's own thread looks for segments to rewrite.
 const COLLECT_EVERY_MS: u64 = 500;
 
-/// sled lets go of its lock some time after the last handle is dropped.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// sled lets go of its lock some time after the last handle is dropped: tries for it, and the pause between two. About a
+/// second in all.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Epoch pins to make per so many changes of a batch: one pin collects a bounded number of retired pages.
 const CHANGES_PER_PIN: usize = 16;
@@ -213,15 +215,13 @@ fn remove_unfinished_snapshots(folder: &Path) -> Result<(), StateError> {
 }
 
 fn open_patiently(config: &sled::Config, folder: &Path) -> Result<sled::Db, StateError> {
-    /// Pause between two tries for the lock.
-    const PAUSE: Duration = Duration::from_millis(20);
-    let give_up = Instant::now() + LOCK_PATIENCE;
-    loop {
+    for _ in 1..LOCK_TRIES {
         match open_caught(config.clone(), folder) {
-            Err(StateError::Locked { .. }) if Instant::now() < give_up => thread::sleep(PAUSE),
+            Err(StateError::Locked { .. }) => thread::sleep(LOCK_PAUSE),
             result => return result,
         }
     }
+    open_caught(config.clone(), folder)
 }
 
 /// Opens on a thread of its own: a damaged file makes sled panic, sometimes deep in recursion.

@@ -12,7 +12,7 @@ const ROUNDS: u64 = 12;
 const KEYS: u64 = 900;
 
 fn record(key: u64, revision: i64) -> StateRecord {
-    let len = if key % 97 == 0 { 100_000 } else { 200 };
+    let len = if key.is_multiple_of(97) { 100_000 } else { 200 };
     StateRecord {
         key: format!("key{key:05}").into(),
         kind: RecordKind::Live,
