@@ -14,9 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
-use axum::middleware::{self, Next};
-use axum::response::Response;
+use axum::middleware;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +28,7 @@ use crate::etcd::{self, EtcdOptions};
 use crate::registry::{EngineStore, Registry, RegistryOptions};
 use crate::resources::{self, Kubelets, PUBLIC_PATHS, ResourceOptions};
 use crate::storage::{Durability, Engine, EngineOptions, Seams};
-use crate::transport::{self, Door, KeepAlive, Peer, Tls};
+use crate::transport::{self, Door, KeepAlive, Tls};
 use certificates::SecureTls;
 
 /// How long streams and calls may take to end before they are cut.
@@ -193,7 +191,6 @@ impl Ports {
             ..EtcdOptions::default()
         };
         let router = etcd::routes(engine.clone(), options)
-            .layer(middleware::from_fn(name_author))
             .layer(middleware::from_fn(transport::honour_deadlines));
         for (is_tls, listener) in self.client {
             let tls = if is_tls { client_tls.clone() } else { None };
@@ -239,15 +236,6 @@ fn advertised(config: &Config, bound: &[(bool, TcpListener)]) -> Result<Vec<Stri
         Ok(format!("{scheme}://{}", local(listener)?))
     };
     bound.iter().map(url).collect()
-}
-
-/// Middleware of etcd's port: the certificate's name is the author of what is written.
-async fn name_author(mut request: Request, next: Next) -> Response {
-    if let Some(name) = request.extensions().get::<Peer>().and_then(Peer::certificate_name) {
-        let author = etcd::Author(Arc::from(name));
-        request.extensions_mut().insert(author);
-    }
-    next.run(request).await
 }
 
 /// Says what an operator must know: versions, how safe a write is, and what stands open.
