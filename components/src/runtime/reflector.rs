@@ -181,7 +181,7 @@ impl<T: Decode> Reflector<T> {
         }
     }
 
-    async fn open(&self, from: Option<&Mark>) -> Result<Watch<T>, Error> {
+    async fn open(&mut self, from: Option<&Mark>) -> Result<Watch<T>, Error> {
         let params = WatchParams {
             namespace: self.config.namespace.clone(),
             name: String::new(),
@@ -197,7 +197,7 @@ impl<T: Decode> Reflector<T> {
     }
 
     /// The next batch, or why there is none.
-    async fn read(&self, stream: &mut Watch<T>) -> Result<WatchBatch<T>, Failure> {
+    async fn read(&mut self, stream: &mut Watch<T>) -> Result<WatchBatch<T>, Failure> {
         let patience = self.config.progress_interval * 2;
         match timeout(patience, stream.next()).await {
             Err(_) => Err(Failure::Silent(patience)),

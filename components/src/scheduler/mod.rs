@@ -19,10 +19,15 @@ mod queue;
 mod algorithm;
 mod core;
 
+mod bind;
+mod program;
+mod report;
+
 pub use self::core::{Core, Decision};
 pub use algorithm::{Algorithm, Placement, Scores};
 pub use amounts::Amounts;
 pub use cache::{Cache, Snapshot};
 pub use node::{Node, NodeInfo};
 pub use pod::{DEFAULT_SCHEDULER, Pod, Waiting};
+pub use program::{Error, Options, run};
 pub use queue::{Backoff, Queue, Queued};

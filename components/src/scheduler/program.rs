@@ -1,0 +1,280 @@
+//! The scheduler as a program: watches, election, the loop, the bindings.
+//!
+//! Invariants: a candidate that is not the leader keeps its caches warm and writes nothing; a new leader first lets its
+//! caches come to everything that was written before it became the leader, so it never places pods on room that its
+//! predecessor has given away; the loop sleeps until something happens, it never polls.
+
+use std::sync::Arc;
+
+use listwatch_proto::resource::Kind;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::bind::{Binder, Bound};
+use super::framework::Profile;
+use super::report::{Reporter, Reports, SCHEDULER_ERROR, UNSCHEDULABLE, reference, shorten};
+use super::{Algorithm, Backoff, Core, DEFAULT_SCHEDULER, Decision, Node, Pod, Queued};
+use crate::client::{Client, Decode};
+use crate::clock::SharedClock;
+use crate::runtime::{
+    Change, Controller, ElectionConfig, ElectionError, EventType, IndexerBuilder, Informer, LeaderElection, Outcome,
+    Recorder, ReflectorConfig, Store,
+};
+
+/// Bindings under way at the same time: enough to hide the way to the server, few enough for one connection.
+const BINDINGS_MAX: usize = 256;
+
+/// What a scheduler may be told.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which pods are its own: those whose `spec.schedulerName` says so.
+    pub scheduler_name: String,
+    /// How many nodes must fit before the search ends, in percent; 0: fewer the more nodes there are.
+    pub percentage_of_nodes_to_score: u8,
+    /// Waits of pods that failed.
+    pub backoff: Backoff,
+    /// Seed of the generator that breaks ties; `None`: another one each time.
+    pub seed: Option<u64>,
+    /// The Lease to lead by; `None`: work without asking.
+    pub election: Option<ElectionConfig>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            scheduler_name: DEFAULT_SCHEDULER.to_owned(),
+            percentage_of_nodes_to_score: 0,
+            backoff: Backoff::default(),
+            seed: None,
+            election: None,
+        }
+    }
+}
+
+/// Why a scheduler ended other than by being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The election cannot be held.
+    #[error(transparent)]
+    Election(#[from] ElectionError),
+    /// Another candidate leads, or none could be asked for too long: a fresh start is the way back.
+    #[error("the scheduler has lost its lease")]
+    LeaseLost,
+}
+
+impl Decode for Arc<Pod> {
+    fn decode(wire: &listwatch_proto::v1::Object) -> Result<Self, serde_json::Error> {
+        Pod::from_json(&wire.json).map(Arc::new)
+    }
+}
+
+impl Decode for Arc<Node> {
+    fn decode(wire: &listwatch_proto::v1::Object) -> Result<Self, serde_json::Error> {
+        Node::from_json(&wire.json).map(Arc::new)
+    }
+}
+
+/// What the watches, the loop and the bindings share.
+struct Shared {
+    /// Held for one change or one cycle at a time, never over an await.
+    core: Mutex<Core>,
+    /// Something has changed.
+    changed: Notify,
+    binder: Binder,
+    reports: Reports,
+    recorder: Recorder,
+}
+
+/// Runs a scheduler until told to stop. `ready` is called once its caches have synced.
+pub async fn run(
+    options: Options,
+    client: Client,
+    clock: SharedClock,
+    shutdown: CancellationToken,
+    ready: impl FnOnce(),
+) -> Result<(), Error> {
+    let pod_kind = Kind::by_plural("", "v1", "pods").expect("pods are a served kind");
+    let node_kind = Kind::by_plural("", "v1", "nodes").expect("nodes are a served kind");
+    let (recorder, recorder_task) = Recorder::new(&client, &options.scheduler_name, "", clock.clone());
+    let reporter = Reporter::new(&client, pod_kind, clock.clone());
+    let reporting = Controller::new("pod-condition", reporter.clone()).workers(16);
+    let algorithm = Algorithm::new(options.percentage_of_nodes_to_score, options.seed.unwrap_or_else(rand::random));
+    let shared = Arc::new(Shared {
+        core: Mutex::new(Core::new(&options.scheduler_name, Profile::standard(), algorithm, options.backoff)),
+        changed: Notify::new(),
+        binder: Binder::new(&client, pod_kind),
+        reports: reporter.reports(reporting.queue()),
+        recorder: recorder.clone(),
+    });
+
+    // Pods that have finished take nothing: they leave the selection, which the watch tells as a delete.
+    let unfinished = ReflectorConfig {
+        field_selector: "status.phase!=Succeeded,status.phase!=Failed".to_owned(),
+        ..ReflectorConfig::default()
+    };
+    let mut pods = Informer::<Arc<Pod>>::with(&client, pod_kind, unfinished, IndexerBuilder::new());
+    let mut nodes = Informer::<Arc<Node>>::with(&client, node_kind, ReflectorConfig::default(), IndexerBuilder::new());
+    pods.on_change({
+        let shared = shared.clone();
+        move |change| shared.pod_changed(change)
+    });
+    nodes.on_change({
+        let shared = shared.clone();
+        move |change| shared.node_changed(change)
+    });
+    let (pod_store, node_store) = (pods.store(), nodes.store());
+
+    let stop = CancellationToken::new();
+    let _stop_on_drop = stop.clone().drop_guard();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(pods.run(stop.clone()));
+    tasks.spawn(nodes.run(stop.clone()));
+    tasks.spawn(reporting.run(stop.clone()));
+    tasks.spawn(recorder_task.run(stop.clone()));
+
+    let synced = async { pod_store.wait_synced().await.is_ok() && node_store.wait_synced().await.is_ok() };
+    let outcome = tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        _ = synced => {
+            ready();
+            lead(&options, &client, clock, recorder, shutdown.clone(), |token| {
+                work(shared.clone(), client.clone(), pod_store.clone(), node_store.clone(), token)
+            })
+            .await
+        }
+    };
+    stop.cancel();
+    while tasks.join_next().await.is_some() {}
+    outcome
+}
+
+/// Waits to be the leader, if that is asked for, and works.
+async fn lead<F: Future<Output = ()>>(
+    options: &Options,
+    client: &Client,
+    clock: SharedClock,
+    recorder: Recorder,
+    shutdown: CancellationToken,
+    work: impl FnOnce(CancellationToken) -> F,
+) -> Result<(), Error> {
+    let Some(config) = options.election.clone() else {
+        work(shutdown).await;
+        return Ok(());
+    };
+    let election = LeaderElection::new(client, config, clock).recorder(recorder);
+    match election.run(shutdown, work).await? {
+        Outcome::Lost => Err(Error::LeaseLost),
+        Outcome::Stopped | Outcome::Finished => Ok(()),
+    }
+}
+
+/// The loop of a leader: one decision after another, bindings beside it.
+async fn work(
+    shared: Arc<Shared>,
+    client: Client,
+    pods: Store<Arc<Pod>>,
+    nodes: Store<Arc<Node>>,
+    stop: CancellationToken,
+) {
+    let written_before = client.seen_revision();
+    tokio::select! {
+        () = stop.cancelled() => return,
+        _ = async { (pods.wait_for(written_before).await, nodes.wait_for(written_before).await) } => {}
+    }
+    let mut bindings = JoinSet::new();
+    while !stop.is_cancelled() {
+        let (decision, wake_at) = {
+            let mut core = shared.core.lock();
+            let decision = core.next(Instant::now().into_std());
+            (decision, core.wake_at())
+        };
+        match decision {
+            Some(Decision::Bind { queued, node }) => {
+                bindings.spawn(shared.clone().bind(queued, node));
+                while bindings.try_join_next().is_some() {}
+                if bindings.len() >= BINDINGS_MAX {
+                    bindings.join_next().await;
+                }
+                tokio::task::yield_now().await;
+            }
+            Some(Decision::Refuse { pod, message }) => {
+                shared.refused(pod, UNSCHEDULABLE, message);
+                tokio::task::yield_now().await;
+            }
+            None => tokio::select! {
+                // The end.
+                () = stop.cancelled() => {}
+                // Something has changed.
+                () = shared.changed.notified() => {}
+                // A pod's time has come.
+                () = sleep_until(wake_at.map(Instant::from_std)) => {}
+                // A binding has ended.
+                Some(_) = bindings.join_next() => {}
+            },
+        }
+    }
+    // Bindings under way are let end: each is one call with a deadline.
+    while bindings.join_next().await.is_some() {}
+}
+
+impl Shared {
+    fn pod_changed(&self, change: &Change<Arc<Pod>>) {
+        let now = Instant::now().into_std();
+        let mut core = self.core.lock();
+        match change {
+            Change::Added(pod) | Change::Updated { new: pod, .. } => core.set_pod(pod.object.clone(), now),
+            Change::Deleted(pod) => core.remove_pod(&pod.key, now),
+        }
+        drop(core);
+        self.changed.notify_one();
+    }
+
+    fn node_changed(&self, change: &Change<Arc<Node>>) {
+        let mut core = self.core.lock();
+        match change {
+            Change::Added(node) | Change::Updated { new: node, .. } => {
+                core.set_node(node.object.clone(), Instant::now().into_std());
+            }
+            Change::Deleted(node) => core.remove_node(&node.key.name),
+        }
+        drop(core);
+        self.changed.notify_one();
+    }
+
+    async fn bind(self: Arc<Self>, queued: Queued, node: Arc<str>) {
+        let pod = queued.pod.clone();
+        match self.binder.bind(&queued, &node).await {
+            Bound::Done => {
+                tracing::debug!(pod = %pod.key, %node, attempts = queued.attempts, "bound");
+                let message = format!("Successfully assigned {} to {node}", pod.key);
+                self.recorder.event_about(reference(&pod), EventType::Normal, "Scheduled", message);
+            }
+            Bound::Failed { error, live } => {
+                tracing::debug!(pod = %pod.key, %node, %error, "binding failed");
+                let again = live.as_ref().is_some_and(|live| live.uid == pod.uid && live.node_name.is_empty());
+                if again && !live.as_ref().is_some_and(|live| live.terminating) {
+                    self.refused(pod, SCHEDULER_ERROR, format!("binding rejected: {error}"));
+                }
+                self.core.lock().bind_failed(queued, live, Instant::now().into_std());
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// Tells why a pod has no node.
+    fn refused(&self, pod: Arc<Pod>, reason: &'static str, message: String) {
+        self.recorder.event_about(reference(&pod), EventType::Warning, "FailedScheduling", shorten(&message));
+        self.reports.say(pod, reason, message);
+    }
+}
+
+/// Waits for an instant; for ever, if there is none.
+async fn sleep_until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
