@@ -1,14 +1,29 @@
 //! The one door to the store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+use rand::Rng;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
 
-use crate::clock::Clock;
-use crate::storage::watch::{WatchOptions, Watcher, WatcherInfo};
-use crate::storage::{Disk, Error, Origin, RangeOp, RangeResult, Txn, TxnResult};
+use crate::clock::{Clock, SystemClock};
+use crate::storage::commit::{Committer, Parts, Queue, Reply, Request};
+use crate::storage::disk::{DiskLock, LockRefused};
+use crate::storage::lease::{LeaseInfo, Lessor, Moment};
+use crate::storage::log::{LogOptions, recover};
+use crate::storage::mvcc::read::Fetcher;
+use crate::storage::mvcc::{Reader, Store};
+use crate::storage::replay::Replayed;
+use crate::storage::state::{Identity, MemoryState, OpenState, SledOptions, open_store};
+use crate::storage::watch::watcher::Past;
+use crate::storage::watch::{Floor, Hub, WatchOptions, Watcher, WatcherInfo};
+use crate::storage::{Disk, Error, Origin, RangeOp, RangeResult, RealDisk, SimDisk, Txn, TxnResult};
+
+/// Watchers that read the log at once: each holds some megabytes, and one reads 100,000 revisions a second.
+const CATCH_UP_READERS: usize = 4;
 
 /// When a write counts as safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +47,62 @@ pub struct EngineOptions {
     pub value_cache_bytes: usize,
     /// The cluster's number, used when the store is made; 0 = draw one.
     pub cluster_id: u64,
+    /// Sizes of the log's files.
+    pub log: LogSizes,
+}
+
+/// Sizes of the log's files.
+#[derive(Clone, Debug)]
+pub struct LogSizes {
+    /// Bytes of the first segment of a new store.
+    pub first_segment_bytes: u64,
+    /// Bytes of a usual segment.
+    pub segment_bytes: u64,
+    /// Whether segments are made and sealed by a thread of their own; without, the log does the same work in the same
+    /// order each time.
+    pub background: bool,
+}
+
+impl Default for LogSizes {
+    fn default() -> Self {
+        let usual = LogOptions::new("", [0; 16]);
+        Self {
+            first_segment_bytes: usual.first_segment_bytes,
+            segment_bytes: usual.segment_bytes,
+            background: usual.background,
+        }
+    }
+}
+
+impl LogSizes {
+    fn apply(&self, options: &mut LogOptions) {
+        options.first_segment_bytes = self.first_segment_bytes;
+        options.segment_bytes = self.segment_bytes;
+        options.background = self.background;
+    }
+}
+
+impl Seams {
+    /// The real ones: the operating system's files and clocks, sled in the store's folder.
+    pub fn real(dir: &Path) -> Self {
+        Self {
+            disk: RealDisk::shared(),
+            state: Arc::new(SledOptions::new(dir.join("state"))),
+            clock: SystemClock::shared(),
+        }
+    }
 }
 
 impl EngineOptions {
     /// Sync durability and the default budgets in the given folder.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), durability: Durability::Sync, value_cache_bytes: 64 << 20, cluster_id: 0 }
+        Self {
+            dir: dir.into(),
+            durability: Durability::Sync,
+            value_cache_bytes: 64 << 20,
+            cluster_id: 0,
+            log: LogSizes::default(),
+        }
     }
 }
 
@@ -46,6 +111,8 @@ impl EngineOptions {
 pub struct Seams {
     /// Log and side files.
     pub disk: Arc<dyn Disk>,
+    /// The state beside the log.
+    pub state: Arc<dyn OpenState>,
     /// Time.
     pub clock: Arc<dyn Clock>,
 }
@@ -96,120 +163,258 @@ pub struct HashKv {
     pub hash_revision: i64,
 }
 
-/// A lease as `lease_time_to_live` tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaseInfo {
-    /// Its id.
-    pub id: i64,
-    /// Whole seconds left.
-    pub ttl: i64,
-    /// Seconds it was granted.
-    pub granted_ttl: i64,
-    /// The keys that hang on it, sorted; empty unless asked for.
-    pub keys: Vec<Bytes>,
-}
-
 /// The store. Cheap to clone; all clones are the same store.
 #[derive(Clone, Debug)]
-pub struct Engine {}
+pub struct Engine {
+    inner: Arc<Inner>,
+}
 
-#[expect(unused_variables, reason = "the bodies follow")]
+#[derive(Debug)]
+struct Inner {
+    options: EngineOptions,
+    identity: Identity,
+    store: Arc<RwLock<Store>>,
+    reader: Reader,
+    lessor: Arc<Mutex<Lessor>>,
+    hub: Arc<Hub>,
+    past: Past,
+    queue: Queue,
+    committer: Committer,
+    clock: Arc<dyn Clock>,
+    /// Held for the store's life; the next one to open it waits for this.
+    lock: Mutex<Option<Box<dyn DiskLock>>>,
+}
+
 impl Engine {
     /// Opens the store, making it if it is not there.
+    ///
+    /// # Errors
+    /// [`Error::Locked`], [`Error::Damaged`], [`Error::State`], [`Error::Foreign`], [`Error::FormatVersion`],
+    /// [`Error::Io`].
     pub fn open(options: EngineOptions, seams: Seams) -> Result<Engine, Error> {
-        unimplemented!()
+        let seams = match options.durability {
+            Durability::Memory => {
+                Seams { disk: Arc::new(SimDisk::honest()), state: Arc::new(MemoryState::new()), clock: seams.clock }
+            }
+            _ => seams,
+        };
+        let Seams { disk, state, clock } = seams;
+        let dir = options.dir.clone();
+        disk.create_dir(&dir).map_err(|source| Error::io("make the folder", &dir, source))?;
+        let lock = take_lock(&*disk, &dir)?;
+        let cluster_id = options.cluster_id;
+        let (state_reader, writer) = open_store(state.open()?, || new_identity(cluster_id))?;
+        let meta = writer.meta().clone();
+        let mut replayed = Replayed::new(&options, &meta, Moment::now(&*clock));
+        let mut log_options = LogOptions::new(recover::log_dir(&dir), incarnation_bytes(&meta.identity.incarnation));
+        log_options.preallocate = options.durability != Durability::Memory;
+        options.log.apply(&mut log_options);
+        let recovered = recover::open(log_options, disk, clock.clone(), meta.applied.seq, &mut replayed)?;
+        let (store, lessor) = replayed.finish(recovered.last_revision);
+        let hub = Arc::new(Hub::new(store.revision));
+        let store = Arc::new(RwLock::new(store));
+        let lessor = Arc::new(Mutex::new(lessor));
+        let reader = Reader::new(store.clone(), Fetcher { segments: recovered.segments, state: state_reader });
+        let readers = Arc::new(Semaphore::new(CATCH_UP_READERS));
+        let past = Past { hub: hub.clone(), reader: reader.clone(), store: store.clone(), readers };
+        let committer = Committer::new(Parts {
+            appender: recovered.appender,
+            store: store.clone(),
+            lessor: lessor.clone(),
+            reader: reader.clone(),
+            hub: hub.clone(),
+            clock: clock.clone(),
+            sync: options.durability == Durability::Sync,
+        });
+        let inner = Inner {
+            options,
+            identity: meta.identity,
+            store,
+            reader,
+            lessor,
+            hub,
+            past,
+            queue: Queue::default(),
+            committer,
+            clock,
+            lock: Mutex::new(Some(lock)),
+        };
+        Ok(Engine { inner: Arc::new(inner) })
     }
 
     /// Where the store stands.
     pub fn revision(&self) -> i64 {
-        unimplemented!()
+        self.inner.store.read().revision
     }
 
     /// The floor promised to etcd's clients; 0 before the first compaction.
     pub fn compacted(&self) -> i64 {
-        unimplemented!()
+        self.inner.store.read().compacted
     }
 
     /// The oldest revision that can physically be read.
     pub fn retained(&self) -> i64 {
-        unimplemented!()
+        self.inner.store.read().retained
     }
 
     /// The history's id: another one means that revisions cannot be compared.
     pub fn incarnation(&self) -> &str {
-        unimplemented!()
+        &self.inner.identity.incarnation
     }
 
     /// Reads keys, down to the promised floor.
+    ///
+    /// # Errors
+    /// [`Error::Compacted`], [`Error::FutureRevision`], [`Error::Damaged`], [`Error::Io`].
     pub fn range(&self, op: &RangeOp) -> Result<RangeResult, Error> {
-        unimplemented!()
+        self.inner.reader.range(op, Floor::Compacted)
     }
 
     /// Reads keys, down to the physical floor.
+    ///
+    /// # Errors
+    /// As [`Engine::range`].
     pub fn range_retained(&self, op: &RangeOp) -> Result<RangeResult, Error> {
-        unimplemented!()
+        self.inner.reader.range(op, Floor::Retained)
     }
 
     /// Runs a transaction; it is durable when this returns. Blocks the thread: call it through `block_in_place`, or use
     /// [`Engine::submit`].
+    ///
+    /// # Errors
+    /// What the operations' checks say, then with nothing written; [`Error::Poisoned`], [`Error::Busy`].
     pub fn commit(&self, txn: Txn, origin: &Origin) -> Result<TxnResult, Error> {
-        unimplemented!()
+        if !txn.may_write() {
+            return self.inner.committer.read_only(&txn);
+        }
+        txn_of(self.request(Request::Txn { txn, origin: origin.clone() })?)
     }
 
     /// The same for tasks: whoever finds nobody leading a group leads one in place, the others wait without holding a
     /// thread. Dropping the future does not undo the write. Needs tokio's multi-thread runtime.
+    ///
+    /// # Errors
+    /// As [`Engine::commit`].
     pub async fn submit(&self, txn: Txn, origin: &Origin) -> Result<TxnResult, Error> {
-        unimplemented!()
+        if !txn.may_write() {
+            return self.inner.committer.read_only(&txn);
+        }
+        txn_of(self.request_async(Request::Txn { txn, origin: origin.clone() }).await?)
+    }
+
+    fn request(&self, request: Request) -> Result<Reply, Error> {
+        self.inner.queue.submit(request)?.wait(&self.inner.queue, &self.inner.committer)
+    }
+
+    async fn request_async(&self, request: Request) -> Result<Reply, Error> {
+        self.inner.queue.submit(request)?.wait_async(&self.inner.queue, &self.inner.committer).await
     }
 
     /// Gives up history below `revision`; durable when this returns. With `physical`, waits until what can go is gone.
+    ///
+    /// # Errors
+    /// [`Error::Compacted`] at or below the last compaction, [`Error::FutureRevision`], [`Error::Poisoned`].
     pub fn compact(&self, revision: i64, physical: bool) -> Result<i64, Error> {
-        unimplemented!()
+        let _ = physical;
+        revision_of(self.request(Request::Compact { revision, expire: false })?)
     }
 
     /// Moves the physical floor to `revision` now.
+    ///
+    /// # Errors
+    /// [`Error::FutureRevision`], [`Error::Poisoned`].
     pub fn expire(&self, revision: i64) -> Result<(), Error> {
-        unimplemented!()
+        revision_of(self.request(Request::Compact { revision, expire: true })?).map(|_| ())
     }
 
     /// Grants a lease; id 0 = draw one. Answers its id and the time to live in seconds, raised to the least allowed.
+    ///
+    /// # Errors
+    /// [`Error::LeaseExists`], [`Error::LeaseTtlTooLarge`], [`Error::Poisoned`].
     pub fn lease_grant(&self, id: i64, ttl: i64) -> Result<(i64, i64), Error> {
-        unimplemented!()
+        match self.request(Request::LeaseGrant { id, ttl_secs: ttl })? {
+            Reply::Lease(record) => Ok((record.id, record.ttl_secs)),
+            other => unreachable!("{other:?} is no answer to a grant"),
+        }
     }
 
-    /// Ends a lease and deletes its keys in one revision.
+    /// Ends a lease and deletes its keys in one revision; answers where the store stands.
+    ///
+    /// # Errors
+    /// [`Error::LeaseNotFound`], [`Error::Poisoned`].
     pub fn lease_revoke(&self, id: i64) -> Result<i64, Error> {
-        unimplemented!()
+        let origin = Origin::system();
+        revision_of(self.request(Request::LeaseRevoke { ids: vec![id], origin, only_due: false })?)
     }
 
     /// Renews a lease to its granted time; `None` = no such lease.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`].
     pub fn lease_keep_alive(&self, id: i64) -> Result<Option<i64>, Error> {
-        unimplemented!()
+        let now = Moment::now(&*self.inner.clock);
+        let Some(renewal) = self.inner.lessor.lock().keep_alive(id, now) else { return Ok(None) };
+        if let Some(record) = renewal.record {
+            match self.request(Request::LeaseRenew(record)) {
+                Ok(_) => {}
+                Err(Error::LeaseNotFound(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(renewal.ttl_secs))
     }
 
     /// What is left of a lease; `None` = no such lease.
     pub fn lease_time_to_live(&self, id: i64, keys: bool) -> Option<LeaseInfo> {
-        unimplemented!()
+        let now = Moment::now(&*self.inner.clock);
+        self.inner.lessor.lock().time_to_live(id, keys, now)
     }
 
     /// All leases, the next to end first.
     pub fn leases(&self) -> Vec<i64> {
-        unimplemented!()
+        self.inner.lessor.lock().ids()
     }
 
     /// Begins a watch.
+    ///
+    /// # Errors
+    /// [`Error::Compacted`] if the start is below the floor, [`Error::Closed`].
     pub fn watch(&self, options: WatchOptions) -> Result<Watcher, Error> {
-        unimplemented!()
+        if options.start < 0 {
+            return Err(Error::Compacted { requested: options.start, compacted: self.compacted() });
+        }
+        Watcher::new(options, self.inner.past.clone())
     }
 
     /// All watches.
     pub fn watchers(&self) -> Vec<WatcherInfo> {
-        unimplemented!()
+        self.inner.hub.watchers()
     }
 
     /// Sizes and numbers.
     pub fn status(&self) -> EngineStatus {
-        unimplemented!()
+        let inner = &self.inner;
+        let (revision, compacted, retained, keys, live_bytes) = {
+            let store = inner.store.read();
+            (store.revision, store.compacted, store.retained, store.index.live() as i64, store.live_bytes)
+        };
+        EngineStatus {
+            db_size: inner.reader.fetcher().size_on_disk() as i64,
+            db_size_in_use: live_bytes,
+            revision,
+            compacted,
+            retained,
+            raft_term: inner.identity.term,
+            raft_index: inner.committer.seq(),
+            cluster_id: inner.identity.cluster_id,
+            member_id: inner.identity.member_id,
+            keys,
+            leases: inner.lessor.lock().len(),
+            watchers: inner.hub.len(),
+            durability: inner.options.durability,
+            sync_cost: Duration::ZERO,
+            poisoned: inner.committer.poisoned(),
+        }
     }
 
     /// A hash over the whole store.
@@ -219,11 +424,73 @@ impl Engine {
 
     /// A hash over all revisions up to one; 0 = now.
     pub fn hash_kv(&self, revision: i64) -> Result<HashKv, Error> {
+        let _ = revision;
         unimplemented!()
     }
 
     /// Ends all watches and background work, refuses further writes, and lets go of the lock.
     pub fn close(&self) {
-        unimplemented!()
+        self.inner.close();
+    }
+}
+
+impl Inner {
+    fn close(&self) {
+        self.hub.close();
+        self.committer.close();
+        self.lock.lock().take();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn txn_of(reply: Reply) -> Result<TxnResult, Error> {
+    match reply {
+        Reply::Txn(result) => Ok(result),
+        other => unreachable!("{other:?} is no answer to a transaction"),
+    }
+}
+
+fn revision_of(reply: Reply) -> Result<i64, Error> {
+    match reply {
+        Reply::Done { revision } => Ok(revision),
+        other => unreachable!("{other:?} is no revision"),
+    }
+}
+
+fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>, Error> {
+    let path = dir.join("lock");
+    disk.lock(&path).map_err(|refused| match refused {
+        LockRefused::Held { pid } => Error::Locked { path, pid },
+        LockRefused::Io(source) => Error::io("lock", path, source),
+    })
+}
+
+fn new_identity(cluster_id: u64) -> Identity {
+    let mut rng = rand::rng();
+    let mut draw = || rng.random_range(1..=u64::MAX);
+    Identity {
+        incarnation: Uuid::new_v4().to_string(),
+        cluster_id: if cluster_id == 0 { draw() } else { cluster_id },
+        member_id: draw(),
+        term: 1,
+    }
+}
+
+/// The incarnation as the log's segments hold it.
+fn incarnation_bytes(incarnation: &str) -> [u8; 16] {
+    match Uuid::parse_str(incarnation) {
+        Ok(uuid) => uuid.into_bytes(),
+        Err(_) => {
+            let mut bytes = [0; 16];
+            let text = incarnation.as_bytes();
+            let len = text.len().min(bytes.len());
+            bytes[..len].copy_from_slice(&text[..len]);
+            bytes
+        }
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::storage::state::StateError;
+
 /// An error of the store. Cheap to clone, since one failed flush answers many requests.
 #[derive(Clone, Debug, Error)]
 pub enum Error {
@@ -121,5 +123,15 @@ impl Error {
     /// An input or output error, with what was being done to which file.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Io { action, path: path.into(), source: Arc::new(source) }
+    }
+}
+
+impl From<StateError> for Error {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Locked { path } => Error::Locked { path, pid: 0 },
+            StateError::TooLarge { len, limit, .. } => Error::TooLarge { size: len, limit },
+            other => Error::State { reason: other.to_string().into() },
+        }
     }
 }

@@ -11,15 +11,26 @@ pub mod origin;
 pub mod record;
 pub mod revision;
 
-pub mod disk;
 pub mod engine;
-pub mod lease;
-pub mod state;
+
+pub mod commit;
+pub mod mvcc;
 pub mod watch;
 
-pub use disk::Disk;
-pub use engine::{Durability, Engine, EngineOptions, EngineStatus, HashKv, LeaseInfo, Seams};
+pub mod disk;
+pub mod lease;
+pub mod log;
+pub mod state;
+
+mod replay;
+
+#[cfg(test)]
+mod tests;
+
+pub use disk::{Disk, RealDisk, SimDisk};
+pub use engine::{Durability, Engine, EngineOptions, EngineStatus, HashKv, LogSizes, Seams};
 pub use error::Error;
+pub use lease::LeaseInfo;
 pub use op::{
     Compare, CompareResult, CompareTarget, DeleteOp, DeleteResult, KeyRange, Op, OpResult, PutOp, PutResult, RangeEnd,
     RangeOp, RangeResult, SortOrder, SortTarget, Txn, TxnResult,

@@ -164,6 +164,13 @@ impl Lessor {
         self.dirty.insert(record.id);
     }
 
+    /// A renewal read from the log beyond the state. Nothing if the lease is not there any more.
+    pub fn replayed_renewal(&mut self, id: i64, deadline_wall_ms: i64, now: Moment) {
+        if let Some(lease) = self.leases.get(&id) {
+            self.replayed(LeaseRecord { id, ttl_secs: lease.ttl_secs, deadline_wall_ms }, now);
+        }
+    }
+
     fn set(&mut self, record: LeaseRecord, deadline: Duration, now: Moment) {
         let durable = Durable::of(&record, now);
         let lease = Lease { ttl_secs: record.ttl_secs, deadline, durable };
@@ -241,6 +248,11 @@ impl Lessor {
     /// Whether a key may be hung on the lease. A due lease whose end is not yet written still counts, as in etcd.
     pub fn contains(&self, id: i64) -> bool {
         self.leases.contains_key(&id)
+    }
+
+    /// Whether the lease's time is over by the monotonic clock; false if it is unknown.
+    pub fn is_due(&self, id: i64, monotonic: Duration) -> bool {
+        self.leases.get(&id).is_some_and(|lease| lease.deadline <= monotonic)
     }
 
     /// How many leases there are.

@@ -5,4 +5,11 @@
 
 pub mod watcher;
 
+pub mod hub;
+
+pub mod group;
+
+mod stream;
+
+pub use hub::Hub;
 pub use watcher::{Floor, WatchError, WatchMessage, WatchOptions, Watcher, WatcherInfo, WatcherLabel};

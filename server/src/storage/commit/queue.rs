@@ -1,0 +1,265 @@
+//! The queue of requests and the passing on of the lead.
+//!
+//! Invariants: while requests wait, somebody leads or has been told to; a caller that was told to lead and goes away
+//! leads before it goes.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use super::request::{Class, Reply, Request};
+use crate::storage::Error;
+
+/// Requests that may wait; beyond it they are refused as too many, before memory is the limit.
+pub const QUEUE_REQUESTS_MAX: usize = 16 << 10;
+
+/// What leads a group; the queue calls it and knows no more of it.
+pub trait Lead: Send + Sync {
+    /// Takes requests by [`Queue::pop`] and completes each.
+    fn lead(&self, queue: &Queue);
+}
+
+/// Requests that wait for a leader.
+#[derive(Debug, Default)]
+pub struct Queue {
+    state: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    slots: VecDeque<Arc<Slot>>,
+    leading: bool,
+}
+
+/// One request with its place for the answer.
+#[derive(Debug)]
+pub struct Slot {
+    class: Class,
+    request: Mutex<Option<Request>>,
+    state: Mutex<SlotState>,
+}
+
+#[derive(Debug)]
+enum SlotState {
+    /// In the queue, or in the group under way.
+    Waiting(Option<Waker>),
+    /// Told to lead.
+    Lead,
+    /// Answered.
+    Done(Result<Reply, Error>),
+    /// The caller has its answer, or has gone.
+    Gone,
+}
+
+impl Slot {
+    /// The request; taken once, by the leader.
+    pub fn take(&self) -> Request {
+        self.request.lock().take().expect("a request is evaluated once")
+    }
+
+    /// Answers, and wakes the caller.
+    pub fn complete(&self, answer: Result<Reply, Error>) {
+        let mut state = self.state.lock();
+        match std::mem::replace(&mut *state, SlotState::Done(answer)) {
+            SlotState::Waiting(Some(waker)) => {
+                drop(state);
+                waker.wake();
+            }
+            SlotState::Gone => *state = SlotState::Gone,
+            _ => {}
+        }
+    }
+
+    /// Tells the caller to lead; false if it has gone.
+    fn promote(&self) -> bool {
+        let mut state = self.state.lock();
+        match &mut *state {
+            SlotState::Waiting(waker) => {
+                let waker = waker.take();
+                *state = SlotState::Lead;
+                drop(state);
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Queue {
+    /// Puts a request into the queue. The answer is a ticket to wait on; its caller may be told to lead.
+    pub fn submit(&self, request: Request) -> Result<Ticket, Error> {
+        let class = request.class();
+        let mut state = self.state.lock();
+        if state.slots.len() >= QUEUE_REQUESTS_MAX {
+            return Err(Error::Busy);
+        }
+        let lead = !state.leading;
+        let slot = Arc::new(Slot {
+            class,
+            request: Mutex::new(Some(request)),
+            state: Mutex::new(if lead { SlotState::Lead } else { SlotState::Waiting(None) }),
+        });
+        state.leading = true;
+        state.slots.push_back(slot.clone());
+        Ok(Ticket { slot })
+    }
+
+    /// The next request if it is of the class (any, for `None`).
+    pub fn pop(&self, class: Option<Class>) -> Option<Arc<Slot>> {
+        let mut state = self.state.lock();
+        let next = state.slots.front()?;
+        if class.is_some_and(|class| class != next.class || class == Class::Alone) {
+            return None;
+        }
+        state.slots.pop_front()
+    }
+
+    /// How many requests wait.
+    pub fn len(&self) -> usize {
+        self.state.lock().slots.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Leads one group, then passes the lead on, or goes on if nobody is there to take it.
+    fn lead(&self, leader: &dyn Lead) {
+        loop {
+            leader.lead(self);
+            let mut state = self.state.lock();
+            if state.slots.is_empty() {
+                state.leading = false;
+                return;
+            }
+            if state.slots.iter().any(|slot| slot.promote()) {
+                return;
+            }
+        }
+    }
+}
+
+impl Class {
+    /// The class of a slot, for the leader.
+    pub fn of(slot: &Slot) -> Class {
+        slot.class
+    }
+}
+
+/// A caller's place in the queue.
+#[derive(Debug)]
+pub struct Ticket {
+    slot: Arc<Slot>,
+}
+
+/// What a caller is told.
+#[derive(Debug)]
+pub enum Told {
+    /// Lead a group, then ask again.
+    Lead,
+    /// The answer.
+    Answer(Result<Reply, Error>),
+}
+
+impl Ticket {
+    /// Waits on this thread, leading if told to.
+    pub fn wait(self, queue: &Queue, leader: &dyn Lead) -> Result<Reply, Error> {
+        let mut guard = Guard { ticket: self, queue, leader };
+        loop {
+            match park_on(&mut guard.ticket) {
+                Told::Lead => queue.lead(leader),
+                Told::Answer(answer) => return answer,
+            }
+        }
+    }
+
+    /// Waits as a task, leading in place if told to. Dropped, the request is done all the same.
+    pub async fn wait_async(self, queue: &Queue, leader: &dyn Lead) -> Result<Reply, Error> {
+        let mut guard = Guard { ticket: self, queue, leader };
+        loop {
+            match (&mut guard.ticket).await {
+                Told::Lead => in_place(|| queue.lead(leader)),
+                Told::Answer(answer) => return answer,
+            }
+        }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Told;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Told> {
+        let mut state = self.slot.state.lock();
+        match &mut *state {
+            SlotState::Waiting(waker) => {
+                match waker {
+                    Some(known) => known.clone_from(context.waker()),
+                    None => *waker = Some(context.waker().clone()),
+                }
+                Poll::Pending
+            }
+            SlotState::Lead => {
+                // From here on the leader answers itself like any other.
+                *state = SlotState::Waiting(None);
+                Poll::Ready(Told::Lead)
+            }
+            SlotState::Done(_) => match std::mem::replace(&mut *state, SlotState::Gone) {
+                SlotState::Done(answer) => Poll::Ready(Told::Answer(answer)),
+                _ => unreachable!("the state was matched"),
+            },
+            SlotState::Gone => unreachable!("a ticket is not waited on after its answer"),
+        }
+    }
+}
+
+/// Polls on this thread, parking it in between.
+fn park_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match Pin::new(&mut future).poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Leads before it goes, if told to: else the queue would stand still.
+struct Guard<'a> {
+    ticket: Ticket,
+    queue: &'a Queue,
+    leader: &'a dyn Lead,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let told = std::mem::replace(&mut *self.ticket.slot.state.lock(), SlotState::Gone);
+        if matches!(told, SlotState::Lead) {
+            in_place(|| self.queue.lead(self.leader));
+        }
+    }
+}
+
+/// Runs what blocks, giving the thread's other tasks away first where the runtime can do that.
+pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current() {
+        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
