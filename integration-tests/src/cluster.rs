@@ -191,9 +191,11 @@ fn find_started(folder: &Path, pids: &mut BTreeMap<String, u32>) -> anyhow::Resu
         let path = entry?.path();
         if path.is_dir() {
             find_started(&path, pids)?;
-        } else if path.file_name().is_some_and(|name| name == "started") {
+        } else if path.file_name().is_some_and(|name| name == "started.json")
+            && !path.with_file_name("exit.json").exists()
+        {
             let record: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
-            let pid = record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+            let pid = record["process"]["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
             let alive = pid.filter(|pid| Path::new(&format!("/proc/{pid}")).exists());
             if let Some(pid) = alive {
                 pids.insert(path.display().to_string(), pid);
