@@ -13,3 +13,6 @@ pub mod resources;
 pub mod transport;
 
 pub mod config;
+pub mod server;
+
+pub use server::run;

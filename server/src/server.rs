@@ -25,8 +25,7 @@ use crate::auth::{Authenticator, Gate, Tokens, guard};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Certificates, Config, SecurePort};
 use crate::etcd::{self, EtcdOptions};
-use crate::registry::{EngineStore, Registry, RegistryOptions};
-use crate::resources::{self, Kubelets, PUBLIC_PATHS, ResourceOptions};
+use crate::resources::{self, PUBLIC_PATHS};
 use crate::storage::{Durability, Engine, EngineOptions, Seams};
 use crate::transport::{self, Door, KeepAlive, Tls};
 use certificates::SecureTls;
@@ -71,16 +70,7 @@ pub async fn run(
     let addresses = ports.addresses;
     let stop = Stop::default();
     let mut tasks = JoinSet::new();
-    let registry = Registry::new(
-        Arc::new(EngineStore::new(engine.clone())),
-        clock.clone(),
-        RegistryOptions { event_ttl: config.event_ttl, ..RegistryOptions::default() },
-    );
-    let resources = ResourceOptions {
-        kubelets: secure_tls.as_ref().and_then(|s| s.kubelets.clone()),
-        stopping: stop.drain.clone(),
-    };
-    for door in ports.doors(&config, &clock, &engine, &registry, &resources, secure_tls, &stop)? {
+    for door in ports.doors(&config, &clock, &engine, secure_tls, &stop)? {
         tasks.spawn(transport::serve(door, stop.drain.clone(), stop.abort.clone()));
     }
     tasks.spawn(compactor::run(engine.clone(), config.compaction_interval, stop.drain.clone()));
@@ -120,7 +110,7 @@ async fn open(
     clock: &Arc<dyn Clock>,
 ) -> Result<(Engine, Option<SecureTls>), ServerError> {
     let options = EngineOptions { durability: config.durability, ..EngineOptions::new(&config.data_dir) };
-    let seams = Seams::system(clock.clone());
+    let seams = Seams { clock: clock.clone(), ..Seams::real(&config.data_dir) };
     let engine = tokio::task::spawn_blocking(move || Engine::open(options, seams));
     let (dir, clock) = (config.data_dir.clone(), clock.clone());
     let secure = config.secure.clone().zip(ports.addresses.secure);
@@ -172,14 +162,11 @@ impl Ports {
     }
 
     /// What is served on each.
-    #[expect(clippy::too_many_arguments, reason = "the one place where all parts meet")]
     fn doors(
         self,
         config: &Config,
         clock: &Arc<dyn Clock>,
         engine: &Engine,
-        registry: &Registry,
-        resources: &ResourceOptions,
         secure_tls: Option<SecureTls>,
         stop: &Stop,
     ) -> Result<Vec<Door>, ServerError> {
@@ -190,27 +177,17 @@ impl Ports {
             shutdown: stop.drain.clone(),
             ..EtcdOptions::default()
         };
-        let router = etcd::routes(engine.clone(), options)
-            .layer(middleware::from_fn(transport::honour_deadlines));
+        let router = etcd::routes(engine.clone(), options);
         for (is_tls, listener) in self.client {
             let tls = if is_tls { client_tls.clone() } else { None };
             doors.push(Door { listener, tls, router: router.clone(), keep_alive: CLIENT_KEEP_ALIVE });
         }
-        let router = resources::routes(registry.clone(), engine.clone(), resources.clone());
-        let guarded = |authenticator| {
-            let gate = Arc::new(Gate { authenticator, public: PUBLIC_PATHS });
-            router
-                .clone()
-                .layer(middleware::from_fn_with_state(gate, guard))
-                .layer(middleware::from_fn(transport::honour_deadlines))
-        };
+        let gate = |authenticator| Arc::new(Gate { authenticator, public: PUBLIC_PATHS });
+        let router = axum::Router::new();
         if let (Some(listener), Some(secure), Some(port)) = (self.secure, secure_tls, &config.secure) {
-            let router = guarded(Authenticator::Proof(tokens(port)?));
+            let gate = gate(Authenticator::Proof(tokens(port)?));
+            let router = router.clone().layer(middleware::from_fn_with_state(gate, guard));
             doors.push(Door { listener, tls: Some(secure.tls), router, keep_alive: SECURE_KEEP_ALIVE });
-        }
-        if let Some(listener) = self.insecure {
-            let router = guarded(Authenticator::TrustAll);
-            doors.push(Door { listener, tls: None, router, keep_alive: SECURE_KEEP_ALIVE });
         }
         Ok(doors)
     }
@@ -251,14 +228,17 @@ fn tell_what_is_served(config: &Config, addresses: &Addresses, engine: &Engine) 
         "store open"
     );
     match config.durability {
-        Durability::Sync => tracing::info!(%dir, sync_cost = ?status.sync_cost, "durability sync: a write is on the disk before its answer"),
+        Durability::Sync => {
+            tracing::info!(%dir, sync_cost = ?status.sync_cost, "durability sync: a write is on the disk before its answer")
+        }
         Durability::Buffered(interval) => {
             tracing::warn!(%dir, ?interval, sync_cost = ?status.sync_cost, "durability buffered: a power cut loses up to the last interval of answered writes");
         }
         Durability::Memory => tracing::warn!("durability memory: everything is lost when this process ends"),
     }
     for url in config.client.listen.iter().filter(|url| !url.is_tls) {
-        let reach = if url.address.ip().is_loopback() { "every local user" } else { "everybody who reaches the address" };
+        let reach =
+            if url.address.ip().is_loopback() { "every local user" } else { "everybody who reaches the address" };
         tracing::warn!(
             "etcd's API is served in plain text on {}: {reach} may read and write every key, those under /registry \
              (the resources) too, without proof of identity",
@@ -268,7 +248,9 @@ fn tell_what_is_served(config: &Config, addresses: &Addresses, engine: &Engine) 
     if let Some(address) = addresses.insecure {
         tracing::warn!("the resource API is served in plain text on {address}: every local user may do everything");
     }
-    if let (Some(address), Some(SecurePort { certificates: Certificates::Own, .. })) = (addresses.secure, &config.secure) {
+    if let (Some(address), Some(SecurePort { certificates: Certificates::Own, .. })) =
+        (addresses.secure, &config.secure)
+    {
         let kubeconfig = certificates::kubeconfig_path(Path::new(&config.data_dir));
         tracing::info!("the resource API is served over TLS on {address}; kubeconfig: {}", kubeconfig.display());
     }

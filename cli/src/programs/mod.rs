@@ -1,9 +1,11 @@
 //! The processes of a cluster, each a command of its own.
 //!
 //! * [`program`]: what all of them share: logging, the ready line, the stop signals, the pipe of the supervisor
+//! * [`server`]: the store and its APIs
 //! * [`shim`]: what a kubelet starts for each container
 
 pub(crate) mod program;
+mod server;
 mod shim;
 
 pub(crate) use program::CLUSTER_PIPE_FD;
@@ -15,6 +17,7 @@ use clap::Subcommand;
 /// One process of a cluster.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Server(server::ServerArgs),
     /// Run one container of one pod
     #[command(hide = true)]
     Shim(shim::ShimArgs),
@@ -26,6 +29,7 @@ pub(crate) enum Command {
 /// Runs the process to its end.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Server(args) => server::run(args),
         Command::Shim(args) => Ok(shim::run(&args)),
         Command::Builtin(args) => shim::run_builtin(&args),
     }

@@ -1,34 +1,35 @@
-//! gRPC deadlines (`grpc-timeout`), for every service of a router at once.
+//! gRPC deadlines (`grpc-timeout`), for every service of a port at once.
 //!
 //! Bounds the time to the answer's head. A stream that has begun is ended by its client.
 
+use std::convert::Infallible;
+use std::future::Future;
 use std::time::Duration;
 
-use axum::extract::Request;
-use axum::middleware::Next;
-use axum::response::Response;
-use http::HeaderMap;
+use axum::body::Body;
+use http::{HeaderMap, Response};
 
 /// The longest deadline that is honoured; a client that asks for more waits for ever, as with none.
 const DEADLINE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Middleware: answers `DEADLINE_EXCEEDED` when the client's deadline passes before the service answers. Writes that
-/// were begun are done or not done, as with a client that went away.
-pub async fn honour_deadlines(request: Request, next: Next) -> Response {
-    match deadline(request.headers()) {
-        None => next.run(request).await,
-        Some(limit) => match tokio::time::timeout(limit, next.run(request)).await {
-            Ok(response) => response,
-            Err(_) => {
-                let status = tonic::Status::deadline_exceeded("the client's deadline has passed");
-                status.into_http::<tonic::body::Body>().map(axum::body::Body::new)
-            }
-        },
+/// The answer, or `DEADLINE_EXCEEDED` when the deadline passes before it begins. Writes that were begun are done or not
+/// done, as with a client that went away.
+pub(super) async fn within(
+    deadline: Option<Duration>,
+    answer: impl Future<Output = Result<Response<Body>, Infallible>>,
+) -> Result<Response<Body>, Infallible> {
+    let Some(deadline) = deadline else { return answer.await };
+    match tokio::time::timeout(deadline, answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let status = tonic::Status::deadline_exceeded("the client's deadline has passed");
+            Ok(status.into_http::<tonic::body::Body>().map(Body::new))
+        }
     }
 }
 
 /// The value of `grpc-timeout`: at most eight digits and a unit. What does not read so is no deadline, as in grpc-go.
-fn deadline(headers: &HeaderMap) -> Option<Duration> {
+pub(super) fn deadline(headers: &HeaderMap) -> Option<Duration> {
     let value = headers.get("grpc-timeout")?.to_str().ok()?;
     let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
+use super::deadline::{deadline, within};
 use super::{Peer, PeerIdentity, Tls};
 
 /// Connections of one port at the same time. Beyond it new ones wait in the kernel's queue: a bound on memory that no
@@ -212,9 +213,11 @@ impl Connection {
     }
 }
 
+/// Asks the router, within the client's deadline.
 fn call(
     mut router: Router,
     request: http::Request<Incoming>,
 ) -> impl Future<Output = Result<http::Response<Body>, Infallible>> {
-    router.call(request.map(Body::new))
+    let deadline = deadline(request.headers());
+    within(deadline, router.call(request.map(Body::new)))
 }

@@ -8,7 +8,6 @@ mod listener;
 mod peer;
 mod tls;
 
-pub use deadline::honour_deadlines;
 pub use listener::{BindError, Door, KeepAlive, bind, serve};
 pub use peer::{CertificateUser, Peer, PeerIdentity};
 pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles, read_chain, read_key};

@@ -1,0 +1,346 @@
+//! `lw server`: the store, etcd's API and the resource API in one process.
+//!
+//! Only flags and their translation; names are those of etcd and kube-apiserver where the meaning is the same.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use listwatch_server::config::{Certificates, ClientPort, Config, KubeletFiles, ListenUrl, SecurePort};
+use listwatch_server::storage::Durability;
+use listwatch_server::transport::{ClientCertificates, TlsFiles};
+
+use super::program::{self, ProgramArgs};
+
+/// How often `--durability buffered` syncs unless told otherwise: what a power cut may cost.
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The store with etcd's API on 2379 and the resource API on 6443
+///
+/// Without certificate flags it makes its own authority once under the data folder and writes a kubeconfig beside it.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  lw server --data-dir ./data\n  \
+                        etcdctl --endpoints http://127.0.0.1:2379 put a 1\n  \
+                        lw get nodes --kubeconfig ./data/kubeconfig")]
+pub(crate) struct ServerArgs {
+    /// Folder of the store
+    #[arg(long, env = "LW_DATA_DIR", default_value = "default.listwatch", value_name = "DIR")]
+    data_dir: PathBuf,
+    /// When a write counts as safe
+    #[arg(long, env = "LW_DURABILITY", value_enum, default_value_t = DurabilityArg::Sync)]
+    durability: DurabilityArg,
+    /// How often `--durability buffered` syncs [default: 100ms]
+    #[arg(long, env = "LW_SYNC_INTERVAL", value_parser = duration, value_name = "DURATION")]
+    sync_interval: Option<Duration>,
+    /// How often old history is given up; 0 = never
+    #[arg(long, env = "LW_COMPACTION_INTERVAL", value_parser = duration, value_name = "DURATION", default_value = "5m")]
+    compaction_interval: Duration,
+    /// How long Events are kept; 0 = for ever
+    #[arg(long, env = "LW_EVENT_TTL", value_parser = duration, value_name = "DURATION", default_value = "1h")]
+    event_ttl: Duration,
+    #[command(flatten)]
+    client: ClientArgs,
+    #[command(flatten)]
+    secure: SecureArgs,
+    #[command(flatten)]
+    program: ProgramArgs,
+}
+
+/// When a write counts as safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DurabilityArg {
+    /// On the disk before the answer
+    Sync,
+    /// Written before the answer, synced at an interval: a power cut may lose that much
+    Buffered,
+    /// Nothing is kept: all is gone with the process
+    Memory,
+}
+
+/// The port of etcd's API.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "etcd's API")]
+struct ClientArgs {
+    /// Where etcd's API listens; port 0 = a free one
+    #[arg(
+        long,
+        env = "LW_LISTEN_CLIENT_URLS",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:2379",
+        value_name = "URL,..."
+    )]
+    listen_client_urls: Vec<ListenUrl>,
+    /// What clients are told to dial [default: where it listens]
+    #[arg(long, env = "LW_ADVERTISE_CLIENT_URLS", value_delimiter = ',', value_name = "URL,...")]
+    advertise_client_urls: Vec<String>,
+    /// Certificate for https URLs
+    #[arg(long, env = "LW_CERT_FILE", value_name = "FILE", requires = "key_file")]
+    cert_file: Option<PathBuf>,
+    /// Key of the certificate
+    #[arg(long, env = "LW_KEY_FILE", value_name = "FILE", requires = "cert_file")]
+    key_file: Option<PathBuf>,
+    /// Authority that client certificates must come from
+    #[arg(long, env = "LW_TRUSTED_CA_FILE", value_name = "FILE", requires = "cert_file")]
+    trusted_ca_file: Option<PathBuf>,
+    /// Let no client in without a certificate
+    #[arg(long, env = "LW_CLIENT_CERT_AUTH", requires = "trusted_ca_file", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value_t = false, action = clap::ArgAction::Set, value_name = "BOOL")]
+    client_cert_auth: bool,
+    /// Serve http URLs on addresses that other machines reach
+    #[arg(long, env = "LW_ALLOW_PLAIN_TEXT")]
+    allow_plain_text: bool,
+}
+
+/// The ports of the resource API.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Resource API")]
+struct SecureArgs {
+    /// Address of the TLS port
+    #[arg(long, env = "LW_BIND_ADDRESS", default_value = "127.0.0.1", value_name = "IP")]
+    bind_address: IpAddr,
+    /// The TLS port; 0 = a free one
+    #[arg(long, env = "LW_SECURE_PORT", default_value_t = listwatch_server::config::SECURE_PORT, value_name = "PORT")]
+    secure_port: u16,
+    /// Certificate of the TLS port [default: made under the data folder]
+    #[arg(long, env = "LW_TLS_CERT_FILE", value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// Key of the certificate
+    #[arg(long, env = "LW_TLS_PRIVATE_KEY_FILE", value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+    /// Authority of client certificates
+    #[arg(long, env = "LW_CLIENT_CA_FILE", value_name = "FILE", requires = "tls_cert_file")]
+    client_ca_file: Option<PathBuf>,
+    /// Bearer tokens, a line each: token,user,uid,"group1,group2"
+    #[arg(long, env = "LW_TOKEN_AUTH_FILE", value_name = "FILE")]
+    token_auth_file: Option<PathBuf>,
+    /// Certificate to show to kubelets, for logs
+    #[arg(
+        long,
+        env = "LW_KUBELET_CLIENT_CERTIFICATE",
+        value_name = "FILE",
+        requires = "kubelet_client_key",
+        requires = "tls_cert_file"
+    )]
+    kubelet_client_certificate: Option<PathBuf>,
+    /// Key of the certificate for kubelets
+    #[arg(long, env = "LW_KUBELET_CLIENT_KEY", value_name = "FILE", requires = "kubelet_client_certificate")]
+    kubelet_client_key: Option<PathBuf>,
+    /// Authority of the kubelets' certificates [default: --client-ca-file]
+    #[arg(
+        long,
+        env = "LW_KUBELET_CERTIFICATE_AUTHORITY",
+        value_name = "FILE",
+        requires = "kubelet_client_certificate"
+    )]
+    kubelet_certificate_authority: Option<PathBuf>,
+    /// Serve the resource API in plain text on 127.0.0.1, without any proof of identity; 0 = a free port
+    #[arg(long, env = "LW_INSECURE_RESOURCE_PORT", value_name = "PORT")]
+    insecure_resource_port: Option<u16>,
+}
+
+/// Runs the server until it is told to stop.
+pub(crate) fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
+    let ready = args.program.start("server")?;
+    let config = args.config()?;
+    program::runtime()?.block_on(listwatch_server::run(config, program::stop_signal(), |addresses| {
+        let mut list = vec![("client", addresses.client)];
+        list.extend(addresses.secure.map(|address| ("secure", address)));
+        list.extend(addresses.insecure.map(|address| ("insecure", address)));
+        ready.ready(&list);
+    }))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl ServerArgs {
+    fn config(self) -> anyhow::Result<Config> {
+        let durability = match (self.durability, self.sync_interval) {
+            (DurabilityArg::Buffered, interval) => Durability::Buffered(interval.unwrap_or(SYNC_INTERVAL)),
+            (_, Some(_)) => anyhow::bail!("--sync-interval: only --durability buffered syncs at an interval"),
+            (DurabilityArg::Sync, None) => Durability::Sync,
+            (DurabilityArg::Memory, None) => Durability::Memory,
+        };
+        Ok(Config {
+            data_dir: self.data_dir,
+            durability,
+            client: self.client.port()?,
+            insecure_resource_port: self.secure.insecure_resource_port,
+            secure: Some(self.secure.port()?),
+            compaction_interval: self.compaction_interval,
+            event_ttl: self.event_ttl,
+        })
+    }
+}
+
+impl ClientArgs {
+    fn port(self) -> anyhow::Result<ClientPort> {
+        // As with etcd, an authority alone demands certificates too.
+        let clients = match self.trusted_ca_file {
+            Some(authority) => ClientCertificates::Demanded(authority),
+            None => ClientCertificates::Ignored,
+        };
+        let tls = self.cert_file.zip(self.key_file).map(|(certificate, key)| TlsFiles { certificate, key, clients });
+        if self.client_cert_auth && !matches!(&tls, Some(TlsFiles { clients: ClientCertificates::Demanded(_), .. })) {
+            anyhow::bail!("--client-cert-auth: needs --cert-file, --key-file and --trusted-ca-file");
+        }
+        Ok(ClientPort {
+            listen: self.listen_client_urls,
+            advertise: self.advertise_client_urls,
+            tls,
+            allow_plain_text: self.allow_plain_text,
+        })
+    }
+}
+
+impl SecureArgs {
+    fn port(self) -> anyhow::Result<SecurePort> {
+        let certificates = match self.tls_cert_file.zip(self.tls_private_key_file) {
+            None => Certificates::Own,
+            Some((certificate, key)) => {
+                let kubelet = match self.kubelet_client_certificate.zip(self.kubelet_client_key) {
+                    None => None,
+                    Some((certificate, key)) => {
+                        let authority = self.kubelet_certificate_authority.or_else(|| self.client_ca_file.clone());
+                        let Some(authority) = authority else {
+                            anyhow::bail!(
+                                "--kubelet-client-certificate: needs --kubelet-certificate-authority or --client-ca-file, \
+                                 to know kubelets by"
+                            );
+                        };
+                        Some(KubeletFiles { certificate, key, authority })
+                    }
+                };
+                let clients = match self.client_ca_file {
+                    Some(authority) => ClientCertificates::Asked(authority),
+                    None => ClientCertificates::Ignored,
+                };
+                Certificates::Files { tls: TlsFiles { certificate, key, clients }, kubelet }
+            }
+        };
+        Ok(SecurePort {
+            bind_address: self.bind_address,
+            port: self.secure_port,
+            certificates,
+            token_auth_file: self.token_auth_file,
+        })
+    }
+}
+
+/// Reads `5m`, `1h30m`, `100ms`, `0`.
+fn duration(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let span: jiff::SignedDuration =
+        text.parse().map_err(|e| format!("{e} (a duration is written 5m, 1h30m, 100ms)"))?;
+    Duration::try_from(span).map_err(|_| "must not be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use listwatch_server::config::{COMPACTION_INTERVAL, EVENT_TTL};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        server: ServerArgs,
+    }
+
+    fn config(flags: &[&str]) -> Result<Config, String> {
+        let args = Cli::try_parse_from(["lw"].iter().chain(flags)).map_err(|e| e.to_string())?;
+        args.server.config().map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_the_servers_own() {
+        let config = config(&[]).expect("defaults");
+        assert_eq!(config.check(), Ok(()));
+        let own = Config::new("default.listwatch");
+        assert_eq!(config.client, own.client);
+        assert_eq!(config.secure, own.secure);
+        assert_eq!((config.compaction_interval, config.event_ttl), (COMPACTION_INTERVAL, EVENT_TTL));
+    }
+
+    #[test]
+    fn flags_that_make_no_sense_together_are_refused_by_name() {
+        for (flags, named) in [
+            (&["--sync-interval", "1s"][..], "--sync-interval"),
+            (&["--client-cert-auth"], "--trusted-ca-file"),
+            (&["--cert-file", "c"], "--key-file"),
+            (&["--tls-cert-file", "c"], "--tls-private-key-file"),
+            (&["--snapshot-count", "5"], "--snapshot-count"),
+            (&["--listen-client-urls", "unix:///x"], "unix"),
+            (&["--compaction-interval", "soon"], "--compaction-interval"),
+            (
+                &[
+                    "--tls-cert-file",
+                    "c",
+                    "--tls-private-key-file",
+                    "k",
+                    "--kubelet-client-certificate",
+                    "c",
+                    "--kubelet-client-key",
+                    "k",
+                ],
+                "--kubelet-certificate-authority",
+            ),
+        ] {
+            let error = config(flags).expect_err("refused");
+            assert!(error.contains(named), "{flags:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_etcds() {
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(duration("-1s").is_err());
+        assert!(duration("5").is_err());
+    }
+
+    #[test]
+    fn every_flag_of_a_whole_cluster_is_taken() {
+        let config = config(&[
+            "--data-dir",
+            "d",
+            "--listen-client-urls",
+            "https://127.0.0.1:0",
+            "--cert-file",
+            "s.crt",
+            "--key-file",
+            "s.key",
+            "--trusted-ca-file",
+            "ca.crt",
+            "--client-cert-auth",
+            "--bind-address",
+            "127.0.0.1",
+            "--secure-port",
+            "0",
+            "--tls-cert-file",
+            "s.crt",
+            "--tls-private-key-file",
+            "s.key",
+            "--client-ca-file",
+            "ca.crt",
+            "--kubelet-client-certificate",
+            "k.crt",
+            "--kubelet-client-key",
+            "k.key",
+            "--durability",
+            "memory",
+        ])
+        .expect("taken");
+        assert_eq!(config.check(), Ok(()));
+        let Some(SecurePort { certificates: Certificates::Files { kubelet: Some(kubelet), .. }, .. }) = config.secure
+        else {
+            panic!("certificates are given");
+        };
+        assert_eq!(kubelet.authority, PathBuf::from("ca.crt"));
+    }
+}
