@@ -1,7 +1,7 @@
 //! The only reader of the clock in the components.
 //!
-//! Waiting goes through `tokio::time`, whose clock tests may pause; wall time is only ever written into objects and
-//! compared with times read from them.
+//! Waiting goes by monotonic time ([`timer_now`], or [`monotonic`] without a runtime); wall time is only ever written into objects and compared
+//! with times read from them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The monotonic clock, for programs without an async runtime; all others wait through `tokio::time`.
+/// The monotonic clock, for programs without an async runtime; all others take [`timer_now`].
 pub fn monotonic() -> std::time::Instant {
     std::time::Instant::now()
 }
@@ -36,6 +36,11 @@ pub fn monotonic() -> std::time::Instant {
 /// The system's clock, to hand around.
 pub fn system() -> SharedClock {
     Arc::new(SystemClock)
+}
+
+/// The moment for waiting and for measuring: tokio's own, so that a test's paused clock holds here too.
+pub fn timer_now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
 }
 
 /// A clock that moves only when told to: for tests and simulations.

@@ -141,7 +141,7 @@ impl Client {
         request.set_timeout(after);
         match tokio::time::timeout(after, send(request)).await {
             Err(_) => Err(Error::Deadline { after }),
-            Ok(Err(status)) => Err(Error::from_grpc(status)),
+            Ok(Err(status)) => Err(Error::from_grpc_within(status, after)),
             Ok(Ok(response)) => {
                 let answer = response.into_inner();
                 self.note_seen(answer.header().map_or(0, |h| h.revision));

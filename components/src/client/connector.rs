@@ -21,7 +21,8 @@ use tokio_rustls::client::TlsStream;
 use tower::Service;
 
 use super::tls::Tls;
-use crate::runtime::{Backoff, BackoffPolicy};
+use super::{Backoff, BackoffPolicy};
+use crate::clock::timer_now;
 
 /// TCP and TLS handshake together may take this long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,7 +70,7 @@ impl Connector {
             }
             Err(error) => {
                 let wait = pause.backoff.next_delay();
-                pause.next = Some(Instant::now() + wait);
+                pause.next = Some(timer_now() + wait);
                 Err(io::Error::new(error.kind(), format!("connect to {}: {error}", self.authority)))
             }
         }

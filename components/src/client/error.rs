@@ -46,6 +46,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of a gRPC call that was given so long: the transport may notice the end of it before we do.
+    pub(super) fn from_grpc_within(error: tonic::Status, after: Duration) -> Self {
+        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(cause) = next {
+            if cause.is::<tonic::TimeoutExpired>() {
+                return Error::Deadline { after };
+            }
+            next = cause.source();
+        }
+        Self::from_grpc(error)
+    }
+
     /// The error of a gRPC call.
     pub(super) fn from_grpc(error: tonic::Status) -> Self {
         if is_from_server(&error) {

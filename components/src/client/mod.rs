@@ -26,9 +26,11 @@
 //! * [`Decode`], [`Resource`], [`Cached`]: which types objects are read into
 //! * [`Watch`]: the events of a collection
 //! * [`Error`]: what may go wrong and what a caller may do about it
+//! * [`Backoff`]: pauses that grow
 //! * [`own_writes`]: what the current task has written
 
 mod api;
+mod backoff;
 mod config;
 mod connection;
 mod connector;
@@ -41,6 +43,7 @@ mod tls;
 mod watch;
 
 pub use api::{Api, Deleted, List, LogStream};
+pub use backoff::{Backoff, BackoffPolicy};
 pub use config::{ClientCertificate, ClientConfig};
 pub use connection::{Client, Resources};
 pub use error::{ConfigError, Error};

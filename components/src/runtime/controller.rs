@@ -50,6 +50,13 @@ pub trait Reconciler: Send + Sync + 'static {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError>;
 }
 
+#[async_trait]
+impl<R: Reconciler> Reconciler for Arc<R> {
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
+        (**self).reconcile(key).await
+    }
+}
+
 /// A queue, its workers and a reconciler.
 pub struct Controller<R> {
     name: &'static str,
@@ -62,8 +69,10 @@ pub struct Controller<R> {
 /// A cache that runs read, seen as a clock.
 struct Cache {
     kind: &'static Kind,
-    wait: Box<dyn Fn(Wanted) -> Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>> + Send + Sync>,
+    wait: Box<dyn Fn(Wanted) -> Wait + Send + Sync>,
 }
+
+type Wait = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
 
 #[derive(Clone, Copy)]
 enum Wanted {

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::Queue;
+use crate::clock::timer_now;
 
 /// A [`Queue`] with a waiting room. Clones are the same queue.
 pub struct DelayingQueue<K> {
@@ -60,7 +61,7 @@ impl<K: Eq + Hash + Clone> DelayingQueue<K> {
         if self.queue.is_closed() {
             return;
         }
-        let at = Instant::now() + delay;
+        let at = timer_now() + delay;
         let mut later = self.later.lock();
         if later.due.get(&key).is_some_and(|earlier| *earlier <= at) {
             return;
@@ -96,7 +97,7 @@ impl<K: Eq + Hash + Clone> DelayingQueue<K> {
                 // A key has come, an earlier time was set, or the queue was closed.
                 () = self.queue.changed() => {}
                 // The earliest key is due.
-                () = sleep_until(next_due.unwrap_or_else(Instant::now)), if next_due.is_some() => {}
+                () = sleep_until(next_due.unwrap_or_else(timer_now)), if next_due.is_some() => {}
             }
         }
     }
@@ -132,7 +133,7 @@ impl<K: Eq + Hash + Clone> DelayingQueue<K> {
 
     /// Moves what is due into the queue; the time of the next.
     fn move_due(&self) -> Option<Instant> {
-        let now = Instant::now();
+        let now = timer_now();
         let mut later = self.later.lock();
         loop {
             let at = later.heap.peek()?.0.at;
@@ -171,5 +172,75 @@ impl<K> PartialOrd for Entry<K> {
 impl<K> Ord for Entry<K> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.sequence).cmp(&(other.at, other.sequence))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn keys_come_when_they_are_due_and_the_earlier_time_wins() {
+        let queue = DelayingQueue::new();
+        let began = timer_now();
+        queue.add_after("c", Duration::from_millis(30));
+        queue.add_after("b", Duration::from_millis(20));
+        queue.add_after("a", Duration::from_millis(60));
+        queue.add_after("a", Duration::from_millis(10));
+        queue.add_after("b", Duration::from_millis(90));
+        assert_eq!(queue.len_later(), 3);
+        for (key, millis) in [("a", 10), ("b", 20), ("c", 30)] {
+            assert_eq!(queue.get().await, Some(key));
+            assert!(began.elapsed() >= Duration::from_millis(millis), "{key} is early");
+            queue.done(&key);
+        }
+        assert_eq!(queue.len_later(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_sleeping_consumer_hears_of_an_earlier_key() {
+        let queue = DelayingQueue::new();
+        queue.add_after("late", Duration::from_secs(100));
+        let consumer = tokio::spawn({
+            let queue = queue.clone();
+            async move { (queue.get().await, timer_now()) }
+        });
+        tokio::task::yield_now().await;
+        let began = timer_now();
+        queue.add_after("early", Duration::from_millis(10));
+        let (key, at) = consumer.await.expect("no panic");
+        assert_eq!(key, Some("early"));
+        let waited = at - began;
+        assert!(waited >= Duration::from_millis(10) && waited < Duration::from_secs(100), "{waited:?}");
+    }
+
+    #[tokio::test]
+    async fn a_time_is_watched_also_when_the_consumer_that_watched_it_works() {
+        let queue = DelayingQueue::new();
+        let first = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.get().await }
+        });
+        let second = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.get().await }
+        });
+        tokio::task::yield_now().await;
+        queue.add_after("later", Duration::from_millis(20));
+        tokio::task::yield_now().await;
+        queue.add("now");
+        let mut got = [first.await.expect("no panic"), second.await.expect("no panic")];
+        got.sort_unstable();
+        assert_eq!(got, [Some("later"), Some("now")]);
+    }
+
+    #[tokio::test]
+    async fn closing_drops_what_waits_for_later() {
+        let queue = DelayingQueue::new();
+        queue.add_after("later", Duration::from_secs(5));
+        queue.add("now");
+        queue.close();
+        assert_eq!(queue.get().await, Some("now"));
+        assert_eq!(queue.get().await, None);
     }
 }

@@ -374,3 +374,140 @@ impl<T> Hash for ByKey<T> {
         self.0.key.hash(state);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    #[derive(Debug, Clone)]
+    struct Slim(String);
+
+    impl Decode for Slim {
+        fn decode(_wire: &listwatch_proto::v1::Object) -> Result<Self, serde_json::Error> {
+            Ok(Slim(String::new()))
+        }
+    }
+
+    fn object(name: u8, uid: u8, revision: i64, group: u8) -> Cached<Slim> {
+        let key = ObjectKey::new(format!("ns{}", name % 2), format!("n{name}"));
+        Cached { key, uid: format!("u{name}-{uid}"), revision, object: Slim(format!("g{group}")) }
+    }
+
+    fn cache() -> (Writer<Slim>, Store<Slim>) {
+        IndexerBuilder::new().index("group", |o: &Cached<Slim>| [o.0.clone(), "every".to_owned()]).build()
+    }
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Apply(u8, u8, u8),
+        Delete(u8),
+        Replace(Vec<(u8, u8, u8)>),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let one = || (0..8_u8, 0..2_u8, 0..3_u8);
+        let op = prop_oneof![
+            5 => one().prop_map(|(n, u, g)| Op::Apply(n, u, g)),
+            2 => (0..8_u8).prop_map(Op::Delete),
+            1 => prop::collection::vec(one(), 0..8).prop_map(Op::Replace),
+        ];
+        prop::collection::vec(op, 0..60)
+    }
+
+    type Model = BTreeMap<ObjectKey, (String, i64, String)>;
+
+    fn check(store: &Store<Slim>, model: &Model) {
+        let flat = |list: Vec<Arc<Cached<Slim>>>| -> Model {
+            list.iter().map(|o| (o.key.clone(), (o.uid.clone(), o.revision, o.0.clone()))).collect()
+        };
+        assert_eq!(&flat(store.list()), model);
+        assert_eq!(&flat(store.by_index("group", "every")), model);
+        for group in ["g0", "g1", "g2"] {
+            let expected: Model =
+                model.iter().filter(|(_, v)| v.2 == group).map(|(k, v)| (k.clone(), v.clone())).collect();
+            assert_eq!(flat(store.by_index("group", group)), expected);
+        }
+        for namespace in ["ns0", "ns1"] {
+            let expected: BTreeSet<_> = model.keys().filter(|k| k.namespace == namespace).cloned().collect();
+            let found: BTreeSet<_> = store.in_namespace(namespace).iter().map(|o| o.key.clone()).collect();
+            assert_eq!(found, expected);
+        }
+    }
+
+    /// What a listener that starts empty would hold after these changes.
+    fn follow(model: &mut Model, changes: Vec<Change<Slim>>) {
+        for change in changes {
+            let object = change.object().clone();
+            let value = (object.uid.clone(), object.revision, object.0.clone());
+            match change {
+                Change::Added(_) => assert_eq!(model.insert(object.key.clone(), value), None),
+                Change::Updated { old, .. } => {
+                    let before = model.insert(object.key.clone(), value).expect("known");
+                    assert_eq!((before.0, before.1), (old.uid.clone(), old.revision));
+                }
+                Change::Deleted(_) => assert!(model.remove(&object.key).is_some()),
+            }
+        }
+    }
+
+    proptest! {
+        /// Objects, namespaces, indices and what listeners are told agree with a plain map at all times.
+        #[test]
+        fn the_cache_and_its_indices_agree_with_a_map(ops in ops()) {
+            let (mut writer, store) = cache();
+            let (mut model, mut told) = (Model::new(), Model::new());
+            let put = |model: &mut Model, o: &Cached<Slim>| {
+                model.insert(o.key.clone(), (o.uid.clone(), o.revision, o.0.clone()));
+            };
+            for (op, revision) in ops.into_iter().zip(1_i64..) {
+                let changes = match op {
+                    Op::Apply(name, uid, group) => {
+                        let new = object(name, uid, revision, group);
+                        put(&mut model, &new);
+                        writer.apply(new)
+                    }
+                    Op::Delete(name) => {
+                        let gone = object(name, 0, revision, 0);
+                        model.remove(&gone.key);
+                        writer.delete(gone).into_iter().collect()
+                    }
+                    Op::Replace(list) => {
+                        let unique: BTreeMap<u8, _> = list.into_iter().map(|(n, u, g)| (n, (u, g))).collect();
+                        let list: Vec<_> =
+                            unique.into_iter().map(|(n, (u, g))| object(n, u, revision, g)).collect();
+                        model.clear();
+                        list.iter().for_each(|o| put(&mut model, o));
+                        writer.replace(list, &HashSet::new())
+                    }
+                };
+                follow(&mut told, changes);
+                check(&store, &model);
+                prop_assert_eq!(&told, &model);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn progress_never_goes_back_within_a_history() {
+        let (mut writer, store) = cache();
+        assert!(!store.progress().synced);
+        writer.advance(10, "one");
+        writer.advance(7, "one");
+        assert_eq!(store.seen_up_to(), 10);
+        store.wait_for(10).await.expect("there already");
+        writer.advance(3, "two");
+        assert_eq!(store.progress(), Progress { synced: true, revision: 3, incarnation: "two".into() });
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_a_revision_of_a_lost_history_ends_with_the_new_one() {
+        let (mut writer, store) = cache();
+        writer.advance(10, "one");
+        let mut waiting = Box::pin(store.wait_for(50));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        writer.advance(4, "two");
+        waiting.await.expect("the new history is in");
+    }
+}

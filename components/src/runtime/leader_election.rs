@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{EventType, Recorder, SlotLock, SlotLockError};
 use crate::client::{Api, Cached, Client, Error};
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, timer_now};
 
 /// Waits between tries are longer by up to this part, so that candidates do not meet (upstream's number).
 const JITTER: f64 = 1.2;
@@ -209,9 +209,9 @@ impl LeaderElection {
     /// Waits for the next try; less if the lock of the slot becomes free.
     async fn pause_before_retry(&mut self) -> Result<(), ElectionError> {
         let jitter = 1.0 + JITTER * rand::random::<f64>();
-        let until = Instant::now() + self.config.retry_period.mul_f64(jitter);
+        let until = timer_now() + self.config.retry_period.mul_f64(jitter);
         while self.config.slot_lock.is_some() && self.slot_lock.is_none() {
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(timer_now());
             if left.is_zero() {
                 return Ok(());
             }
@@ -237,11 +237,11 @@ impl LeaderElection {
 
     /// Renews until that has failed for the renew deadline, or until another holds the Lease.
     async fn renew_until_lost(&mut self) {
-        let mut good_until = Instant::now() + self.config.renew_deadline;
+        let mut good_until = timer_now() + self.config.renew_deadline;
         loop {
-            sleep(self.config.retry_period.min(good_until.saturating_duration_since(Instant::now()))).await;
-            let left = good_until.saturating_duration_since(Instant::now());
-            let began = Instant::now();
+            sleep(self.config.retry_period.min(good_until.saturating_duration_since(timer_now()))).await;
+            let left = good_until.saturating_duration_since(timer_now());
+            let began = timer_now();
             match timeout(left, self.try_acquire_or_renew()).await {
                 Ok(Ok(true)) => good_until = began + self.config.renew_deadline,
                 Ok(Ok(false)) if self.is_held_by_another() => {
@@ -252,7 +252,7 @@ impl LeaderElection {
                 Ok(Err(error)) => tracing::debug!(lease = self.config.name, %error, "renewing failed"),
                 Err(_) => {}
             }
-            if Instant::now() >= good_until {
+            if timer_now() >= good_until {
                 tracing::error!(lease = self.config.name, "the lease could not be renewed in time");
                 return;
             }
@@ -302,7 +302,7 @@ impl LeaderElection {
         let is_known =
             self.observed.as_ref().is_some_and(|o| o.lease.revision == lease.revision && o.lease.uid == lease.uid);
         if !is_known {
-            self.observed = Some(Observed { lease, since: Instant::now() });
+            self.observed = Some(Observed { lease, since: timer_now() });
         }
         is_own
     }

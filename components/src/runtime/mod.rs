@@ -15,10 +15,9 @@
 //! * [`Queue`], [`DelayingQueue`], [`RateLimitedQueue`]: the wall between noticing and acting
 //! * [`Controller`], [`Reconciler`], [`Action`]
 //! * [`LeaderElection`], [`SlotLock`]
-//! * [`Recorder`]: Events
-//! * [`Backoff`]
+//! * [`Recorder`], which tells Events
+//! * [`Backoff`], from the client
 
-mod backoff;
 mod controller;
 mod delaying;
 mod event_correlator;
@@ -31,7 +30,7 @@ mod recorder;
 mod reflector;
 mod slot_lock;
 
-pub use backoff::{Backoff, BackoffPolicy};
+pub use crate::client::{Backoff, BackoffPolicy};
 pub use controller::{Action, Controller, ReconcileError, Reconciler};
 pub use delaying::DelayingQueue;
 pub use indexer::{BY_OWNER, Change, IndexerBuilder, Progress, Stopped, Store, Writer, owner_uids};

@@ -136,3 +136,105 @@ impl<K> Clone for Queue<K> {
         Queue { shared: self.shared.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Add(u8),
+        Get,
+        Done(usize),
+    }
+
+    fn ops() -> impl Strategy<Value = Vec<Op>> {
+        let op = prop_oneof![
+            3 => (0..6_u8).prop_map(Op::Add),
+            2 => Just(Op::Get),
+            2 => (0..8_usize).prop_map(Op::Done),
+        ];
+        prop::collection::vec(op, 0..200)
+    }
+
+    proptest! {
+        /// Whatever is done to it: no key is handed out twice at once, first come is first served, and a key that was
+        /// added after its run began runs once more.
+        #[test]
+        fn a_queue_behaves_as_its_model(ops in ops()) {
+            let queue = Queue::new();
+            let mut order: VecDeque<u8> = VecDeque::new();
+            let mut running: Vec<u8> = Vec::new();
+            let mut again: HashSet<u8> = HashSet::new();
+            for op in ops {
+                match op {
+                    Op::Add(key) => {
+                        queue.add(key);
+                        if running.contains(&key) {
+                            again.insert(key);
+                        } else if !order.contains(&key) {
+                            order.push_back(key);
+                        }
+                    }
+                    Op::Get => {
+                        let got = queue.try_get();
+                        prop_assert_eq!(got, order.pop_front());
+                        if let Some(key) = got {
+                            prop_assert!(!running.contains(&key));
+                            running.push(key);
+                        }
+                    }
+                    Op::Done(index) if !running.is_empty() => {
+                        let key = running.swap_remove(index % running.len());
+                        queue.done(&key);
+                        if again.remove(&key) {
+                            order.push_back(key);
+                        }
+                    }
+                    Op::Done(_) => {}
+                }
+                prop_assert_eq!(queue.len(), order.len());
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_hands_out_what_waits_and_then_ends_for_all() {
+        let queue = Queue::new();
+        queue.add("a");
+        let consumers: Vec<_> = (0..3)
+            .map(|_| {
+                let queue = queue.clone();
+                tokio::spawn(async move {
+                    let mut got = Vec::new();
+                    while let Some(key) = queue.get().await {
+                        got.push(key);
+                        queue.done(&key);
+                    }
+                    got
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        queue.add("b");
+        queue.close();
+        queue.add("late");
+        let mut all = Vec::new();
+        for consumer in consumers {
+            all.extend(consumer.await.expect("no panic"));
+        }
+        all.sort_unstable();
+        assert_eq!(all, ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_consumer_takes_no_key_with_it() {
+        let queue = Queue::new();
+        let mut waiting = Box::pin(queue.get());
+        assert!(futures::poll!(&mut waiting).is_pending());
+        queue.add("a");
+        drop(waiting);
+        assert_eq!(queue.get().await, Some("a"));
+    }
+}

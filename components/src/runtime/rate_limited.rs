@@ -103,3 +103,24 @@ impl<K> Clone for RateLimitedQueue<K> {
         RateLimitedQueue { queue: self.queue.clone(), failures: self.failures.clone() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failing_key_waits_twice_as_long_each_time_until_it_succeeds() {
+        let queue = RateLimitedQueue::new();
+        let waits: Vec<_> = (0..4).map(|_| queue.add_rate_limited("a").as_millis()).collect();
+        assert_eq!(waits, [5, 10, 20, 40]);
+        assert_eq!(queue.failures(&"a"), 4);
+        assert_eq!(queue.add_failed("a", Duration::from_millis(50)).as_millis(), 50);
+        assert_eq!(queue.add_rate_limited("b").as_millis(), 5);
+        queue.forget(&"a");
+        assert_eq!(queue.add_rate_limited("a").as_millis(), 5);
+        for _ in 0..200 {
+            queue.add_rate_limited("c");
+        }
+        assert_eq!(queue.add_rate_limited("c"), CAP);
+    }
+}

@@ -100,19 +100,22 @@ impl RecorderTask {
     /// Writes until told to stop, then for a moment what is still queued; or until every recorder is gone.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
-            tokio::select! {
+            let occurrence = tokio::select! {
                 () = shutdown.cancelled() => break,
-                occurrence = self.queue.recv() => match occurrence {
-                    Some(occurrence) => {
-                        let telling = self.correlator.correlate(occurrence, self.clock.now());
-                        // A write that waits for the server must not hold up the end.
-                        tokio::select! {
-                            () = write(&self.api, telling) => {}
-                            () = shutdown.cancelled() => break,
-                        }
+                occurrence = self.queue.recv() => occurrence,
+            };
+            let Some(occurrence) = occurrence else { return };
+            let telling = self.correlator.correlate(occurrence, self.clock.now());
+            let mut write = std::pin::pin!(write(&self.api, telling));
+            tokio::select! {
+                () = &mut write => {}
+                // A write that waits for the server must not hold up the end for long.
+                () = shutdown.cancelled() => {
+                    if tokio::time::timeout(DRAIN, write).await.is_err() {
+                        return;
                     }
-                    None => return,
-                },
+                    break;
+                }
             }
         }
         self.queue.close();

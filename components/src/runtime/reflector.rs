@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Backoff, BackoffPolicy, Change, Writer};
 use crate::client::{Api, Cached, Client, Decode, Error, Watch, WatchBatch, WatchEvent, WatchParams};
+use crate::clock::timer_now;
 
 /// Pauses after a failure. Upstream begins at 800 ms and ends at 30 s, for thousands of machines and one distant
 /// server; ours is near and restarts within a fraction of a second.
@@ -55,6 +56,8 @@ impl Default for ReflectorConfig {
     }
 }
 
+type Handler<T> = Box<dyn FnMut(&Change<T>) + Send>;
+
 /// Feeds one cache from one collection.
 pub struct Reflector<T> {
     api: Api<T>,
@@ -62,7 +65,7 @@ pub struct Reflector<T> {
     writer: Writer<T>,
     backoff: Backoff,
     /// Told of each change, after it is in the cache.
-    on_change: Box<dyn FnMut(&Change<T>) + Send>,
+    on_change: Handler<T>,
 }
 
 /// A place in a history.
@@ -157,7 +160,7 @@ impl<T: Decode> Reflector<T> {
             State::Unsynced { last } => match self.open(None).await {
                 Ok(stream) => {
                     let incoming = Incoming { objects: Vec::new(), unreadable: HashSet::new() };
-                    Step::Next(State::Filling { last, stream, incoming, opened: Instant::now() })
+                    Step::Next(State::Filling { last, stream, incoming, opened: timer_now() })
                 }
                 Err(error) => Step::Pause(State::Unsynced { last }, error.into()),
             },
@@ -171,7 +174,7 @@ impl<T: Decode> Reflector<T> {
                 Err(failure) => self.cut(mark, opened, failure),
             },
             State::Cut { mark } => match self.open(Some(&mark)).await {
-                Ok(stream) => Step::Next(State::Live { mark, stream, opened: Instant::now() }),
+                Ok(stream) => Step::Next(State::Live { mark, stream, opened: timer_now() }),
                 Err(error) if error.is_expired() => {
                     tracing::info!(kind = %self.api.kind().name(), revision = mark.revision, %error, "history is gone: taking the whole state anew");
                     Step::Next(State::Unsynced { last: mark })
