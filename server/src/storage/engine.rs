@@ -10,6 +10,8 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::clock::{Clock, SystemClock};
+use crate::storage::backlog::{Backlog, CheckpointOptions};
+use crate::storage::checkpointer::{self, Checkpointer};
 use crate::storage::commit::{Committer, Parts, Queue, Reply, Request};
 use crate::storage::disk::{DiskLock, LockRefused};
 use crate::storage::lease::{LeaseInfo, Lessor, Moment};
@@ -49,6 +51,8 @@ pub struct EngineOptions {
     pub cluster_id: u64,
     /// Sizes of the log's files.
     pub log: LogSizes,
+    /// When the state follows the log.
+    pub checkpoint: CheckpointOptions,
 }
 
 /// Sizes of the log's files.
@@ -102,6 +106,7 @@ impl EngineOptions {
             value_cache_bytes: 64 << 20,
             cluster_id: 0,
             log: LogSizes::default(),
+            checkpoint: CheckpointOptions::default(),
         }
     }
 }
@@ -179,7 +184,8 @@ struct Inner {
     hub: Arc<Hub>,
     past: Past,
     queue: Queue,
-    committer: Committer,
+    committer: Arc<Committer>,
+    checkpointer: Checkpointer,
     clock: Arc<dyn Clock>,
     /// Held for the store's life; the next one to open it waits for this.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
@@ -206,26 +212,40 @@ impl Engine {
         let (state_reader, writer) = open_store(state.open()?, || new_identity(cluster_id))?;
         let meta = writer.meta().clone();
         let mut replayed = Replayed::new(&options, &meta, Moment::now(&*clock));
+        replayed.load(&state_reader)?;
         let mut log_options = LogOptions::new(recover::log_dir(&dir), incarnation_bytes(&meta.identity.incarnation));
         log_options.preallocate = options.durability != Durability::Memory;
         options.log.apply(&mut log_options);
-        let recovered = recover::open(log_options, disk, clock.clone(), meta.applied.seq, &mut replayed)?;
+        let log_dir = log_options.dir.clone();
+        let recovered = recover::open(log_options, disk.clone(), clock.clone(), meta.applied.seq, &mut replayed)?;
+        let backlog = Arc::new(Backlog::new(options.checkpoint.clone(), replayed.unapplied_bytes()));
         let (store, lessor) = replayed.finish(recovered.last_revision);
         let hub = Arc::new(Hub::new(store.revision));
         let store = Arc::new(RwLock::new(store));
         let lessor = Arc::new(Mutex::new(lessor));
-        let reader = Reader::new(store.clone(), Fetcher { segments: recovered.segments, state: state_reader });
+        let reader = Reader::new(store.clone(), Fetcher { segments: recovered.segments.clone(), state: state_reader });
         let readers = Arc::new(Semaphore::new(CATCH_UP_READERS));
         let past = Past { hub: hub.clone(), reader: reader.clone(), store: store.clone(), readers };
-        let committer = Committer::new(Parts {
+        let committer = Arc::new(Committer::new(Parts {
             appender: recovered.appender,
             store: store.clone(),
             lessor: lessor.clone(),
             reader: reader.clone(),
             hub: hub.clone(),
             clock: clock.clone(),
+            backlog: backlog.clone(),
             sync: options.durability == Durability::Sync,
-        });
+        }));
+        let checkpointer = Checkpointer::start(checkpointer::Parts {
+            writer,
+            committer: committer.clone(),
+            store: store.clone(),
+            segments: recovered.segments,
+            backlog,
+            disk,
+            log_dir,
+            clock: clock.clone(),
+        })?;
         let inner = Inner {
             options,
             identity: meta.identity,
@@ -236,6 +256,7 @@ impl Engine {
             past,
             queue: Queue::default(),
             committer,
+            checkpointer,
             clock,
             lock: Mutex::new(Some(lock)),
         };
@@ -303,11 +324,11 @@ impl Engine {
     }
 
     fn request(&self, request: Request) -> Result<Reply, Error> {
-        self.inner.queue.submit(request)?.wait(&self.inner.queue, &self.inner.committer)
+        self.inner.queue.submit(request)?.wait(&self.inner.queue, &*self.inner.committer)
     }
 
     async fn request_async(&self, request: Request) -> Result<Reply, Error> {
-        self.inner.queue.submit(request)?.wait_async(&self.inner.queue, &self.inner.committer).await
+        self.inner.queue.submit(request)?.wait_async(&self.inner.queue, &*self.inner.committer).await
     }
 
     /// Gives up history below `revision`; durable when this returns. With `physical`, waits until what can go is gone.
@@ -315,8 +336,11 @@ impl Engine {
     /// # Errors
     /// [`Error::Compacted`] at or below the last compaction, [`Error::FutureRevision`], [`Error::Poisoned`].
     pub fn compact(&self, revision: i64, physical: bool) -> Result<i64, Error> {
-        let _ = physical;
-        revision_of(self.request(Request::Compact { revision, expire: false })?)
+        let answer = revision_of(self.request(Request::Compact { revision, expire: false })?)?;
+        if physical {
+            self.inner.checkpointer.round()?;
+        }
+        Ok(answer)
     }
 
     /// Moves the physical floor to `revision` now.
@@ -324,7 +348,17 @@ impl Engine {
     /// # Errors
     /// [`Error::FutureRevision`], [`Error::Poisoned`].
     pub fn expire(&self, revision: i64) -> Result<(), Error> {
-        revision_of(self.request(Request::Compact { revision, expire: true })?).map(|_| ())
+        revision_of(self.request(Request::Compact { revision, expire: true })?)?;
+        self.inner.checkpointer.nudge();
+        Ok(())
+    }
+
+    /// Takes over into the state what the log has now, and puts floors right that have risen; waits for it.
+    ///
+    /// # Errors
+    /// [`Error::State`], [`Error::Damaged`], [`Error::Io`], if it is done in place; else they poison the store.
+    pub fn checkpoint(&self) -> Result<(), Error> {
+        self.inner.checkpointer.round()
     }
 
     /// Grants a lease; id 0 = draw one. Answers its id and the time to live in seconds, raised to the least allowed.
@@ -437,6 +471,7 @@ impl Engine {
 impl Inner {
     fn close(&self) {
         self.hub.close();
+        self.checkpointer.stop();
         self.committer.close();
         self.lock.lock().take();
     }

@@ -22,11 +22,14 @@ pub mod lease;
 pub mod log;
 pub mod state;
 
+mod backlog;
+mod checkpointer;
 mod replay;
 
 #[cfg(test)]
 mod tests;
 
+pub use backlog::CheckpointOptions;
 pub use disk::{Disk, RealDisk, SimDisk};
 pub use engine::{Durability, Engine, EngineOptions, EngineStatus, HashKv, LogSizes, Seams};
 pub use error::Error;

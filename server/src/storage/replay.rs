@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::storage::lease::{Lessor, Moment};
 use crate::storage::log::read::FrameView;
-use crate::storage::log::record::KeyParts;
+use crate::storage::log::record::{KEY_RECORD_FIXED_BYTES, KeyParts};
 use crate::storage::log::recover::Replay;
 use crate::storage::log::segment::FooterEntry;
 use crate::storage::log::{Location, LogRecord};
+use crate::storage::mvcc::key_index::{SEGMENT_BASE, SEGMENT_CURRENT};
 use crate::storage::mvcc::{Store, Version};
-use crate::storage::revision::Revision;
-use crate::storage::state::{LeaseRecord, StateMeta};
+use crate::storage::revision::{Place, Revision};
+use crate::storage::state::{LeaseRecord, RecordKind, RecordRef, StateMeta, StateReader};
 use crate::storage::{EngineOptions, Error, EventKind};
 
 /// A store in the making.
@@ -22,6 +23,9 @@ pub(super) struct Replayed {
     lessor: Lessor,
     now: Moment,
     applied: u64,
+    /// Below this the state alone tells what there was.
+    settled: i64,
+    unapplied_bytes: u64,
 }
 
 impl Replayed {
@@ -31,7 +35,38 @@ impl Replayed {
         store.revision = meta.applied.revision.max(Revision::EMPTY.0);
         // The ids of leases must differ from start to start, not be unguessable.
         let seed = now.wall_ms as u64 ^ Duration::as_nanos(&now.monotonic) as u64;
-        Self { store, lessor: Lessor::new(seed, now), now, applied: meta.applied.seq }
+        Self {
+            store,
+            lessor: Lessor::new(seed, now),
+            now,
+            applied: meta.applied.seq,
+            settled: meta.floor.settled,
+            unapplied_bytes: 0,
+        }
+    }
+
+    /// Takes in what the state holds, checking that it is whole.
+    pub(super) fn load(&mut self, state: &StateReader) -> Result<(), Error> {
+        let (store, lessor) = (&mut self.store, &mut self.lessor);
+        state.scan_current(&mut |record| {
+            let facts = (record.create_revision, record.version, record.lease);
+            store.admit(record.key, version_of(&record, SEGMENT_CURRENT), Some(facts));
+            if record.lease != 0 {
+                lessor.attach(&bytes::Bytes::copy_from_slice(record.key), record.lease);
+            }
+        })?;
+        state.scan_base(&mut |record| {
+            store.admit(record.key, version_of(&record, SEGMENT_BASE), None);
+        })?;
+        for lease in state.leases()? {
+            lessor.restored(lease, self.now);
+        }
+        Ok(())
+    }
+
+    /// Bytes of log that the state does not have.
+    pub(super) fn unapplied_bytes(&self) -> u64 {
+        self.unapplied_bytes
     }
 
     /// The store as it stands after the log's last frame.
@@ -69,6 +104,12 @@ impl Replayed {
     }
 }
 
+fn version_of(record: &RecordRef<'_>, segment: u32) -> Version {
+    let place = Place { main: record.mod_revision, sub: record.sub as u32 };
+    let len = (KEY_RECORD_FIXED_BYTES + record.key.len() + record.value.len()) as u32;
+    Version::new(place, record.kind == RecordKind::Tombstone, Location { segment, offset: 0, len })
+}
+
 impl Replay for Replayed {
     fn frame(&mut self, frame: &FrameView) -> Result<(), Error> {
         let damaged = |reason: &str| Error::Damaged {
@@ -76,12 +117,18 @@ impl Replay for Replayed {
             revision: frame.header.last_revision,
             reason: reason.into(),
         };
+        let is_new = frame.header.seq > self.applied;
+        if is_new {
+            self.unapplied_bytes += frame.header.frame_len() as u64;
+        }
         for record in frame.records() {
             let (bytes, location) = record.map_err(damaged)?;
             if crate::storage::log::record::is_key(&bytes) {
                 let parts = KeyParts::read(&bytes).map_err(damaged)?;
-                self.key(&bytes, &parts, location);
-            } else if frame.header.seq > self.applied {
+                if is_new || parts.place.main >= self.settled {
+                    self.key(&bytes, &parts, location);
+                }
+            } else if is_new {
                 let (record, _) = LogRecord::decode(&bytes).map_err(damaged)?;
                 self.aside(record, frame.header.wall_ms);
             }
@@ -90,7 +137,7 @@ impl Replay for Replayed {
     }
 
     fn footer(&mut self, entries: Vec<FooterEntry>) -> Result<(), Error> {
-        for entry in entries {
+        for entry in entries.iter().filter(|entry| entry.place.main >= self.settled) {
             let version = Version::new(entry.place, entry.kind == EventKind::Delete, entry.location);
             self.store.admit(&entry.key, version, None);
         }

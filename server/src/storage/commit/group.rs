@@ -10,11 +10,12 @@ use parking_lot::{Mutex, RwLock};
 use super::queue::{Lead, Queue, Slot};
 use super::request::{Class, Reply, Request};
 use crate::clock::Clock;
+use crate::storage::backlog::Backlog;
 use crate::storage::lease::{Lessor, Moment};
 use crate::storage::log::{Appender, FrameBuilder, LogRecord};
 use crate::storage::mvcc::write::{self, Outcome};
 use crate::storage::mvcc::{Batch, Reader, Store};
-use crate::storage::state::LeaseRecord;
+use crate::storage::state::{Compactions, LeaseRecord};
 use crate::storage::watch::Hub;
 use crate::storage::{Error, Event, EventKind, Origin, Txn, TxnResult};
 
@@ -39,8 +40,23 @@ pub struct Parts {
     pub hub: Arc<Hub>,
     /// Time.
     pub clock: Arc<dyn Clock>,
+    /// What the state does not have yet.
+    pub backlog: Arc<Backlog>,
     /// Whether each group is synced before it is answered.
     pub sync: bool,
+}
+
+/// Where the store stands between two groups: what a checkpoint takes over.
+#[derive(Debug)]
+pub struct Stand {
+    /// The last frame's number.
+    pub seq: u64,
+    /// The compactions up to it.
+    pub compactions: Compactions,
+    /// The physical floor as it is published.
+    pub retained: i64,
+    /// The leases that changed since the last stand.
+    pub leases: Vec<(i64, Option<LeaseRecord>)>,
 }
 
 /// Does the work of whoever leads.
@@ -52,6 +68,7 @@ pub struct Committer {
     reader: Reader,
     hub: Arc<Hub>,
     clock: Arc<dyn Clock>,
+    backlog: Arc<Backlog>,
     sync: bool,
     poisoned: OnceLock<Arc<str>>,
 }
@@ -77,6 +94,7 @@ struct Aside {
 
 impl Lead for Committer {
     fn lead(&self, queue: &Queue) {
+        self.backlog.wait_for_room();
         let mut writer = self.writer.lock();
         let Some(first) = queue.pop(None) else { return };
         if let Some(refusal) = self.refusal(&writer) {
@@ -114,9 +132,9 @@ impl Lead for Committer {
 impl Committer {
     /// A committer on its parts.
     pub fn new(parts: Parts) -> Self {
-        let Parts { appender, store, lessor, reader, hub, clock, sync } = parts;
+        let Parts { appender, store, lessor, reader, hub, clock, backlog, sync } = parts;
         let writer = Mutex::new(Writer { appender, frame: FrameBuilder::new(), closed: false });
-        Self { writer, store, lessor, reader, hub, clock, sync, poisoned: OnceLock::new() }
+        Self { writer, store, lessor, reader, hub, clock, backlog, sync, poisoned: OnceLock::new() }
     }
 
     /// Why writes are refused, if they are.
@@ -134,6 +152,14 @@ impl Committer {
     /// The number of the last frame.
     pub fn seq(&self) -> u64 {
         self.writer.lock().appender.seq()
+    }
+
+    /// Where the store stands now; the changed leases count as taken over.
+    pub fn stand(&self) -> Stand {
+        let writer = self.writer.lock();
+        let leases = self.lessor.lock().take_dirty();
+        let store = self.store.read();
+        Stand { seq: writer.appender.seq(), compactions: store.compactions(), retained: store.retained, leases }
     }
 
     /// Refuses further writes, syncs what was written, ends the log's housekeeper.
@@ -297,6 +323,7 @@ impl Committer {
     /// Makes the frame durable and the group visible.
     fn append(&self, writer: &mut Writer, revision: i64, outcome: Option<Outcome>, aside: Aside) -> Result<(), Error> {
         let wall_ms = self.clock.wall_ms();
+        let frame_bytes = writer.frame.len() as u64;
         let written = match writer.appender.append(&mut writer.frame, revision, wall_ms, self.sync) {
             Ok(written) => written,
             Err(error) => {
@@ -320,6 +347,7 @@ impl Committer {
                 store.note_compaction(floor, expire, wall_ms);
             }
         }
+        self.backlog.add(frame_bytes);
         self.settle_leases(&events, &aside);
         self.hub.dispatch(events, revision);
         Ok(())

@@ -11,6 +11,6 @@ pub mod queue;
 
 pub mod group;
 
-pub use group::{Committer, Parts};
+pub use group::{Committer, Parts, Stand};
 pub use queue::{Queue, in_place};
 pub use request::{Reply, Request};

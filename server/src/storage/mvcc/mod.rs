@@ -9,6 +9,8 @@ pub mod index;
 
 pub mod store;
 
+pub mod compaction;
+
 pub mod read;
 
 pub mod write;

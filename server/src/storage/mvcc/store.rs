@@ -184,6 +184,11 @@ impl Store {
         self.retained > before
     }
 
+    /// When the oldest compaction that has not moved `retained` was asked for, in wall-clock milliseconds.
+    pub fn next_floor_wall_ms(&self) -> Option<i64> {
+        self.pending.front().map(|pending| pending.wall_ms)
+    }
+
     /// The compactions as the state keeps them.
     pub fn compactions(&self) -> Compactions {
         Compactions { compacted: self.compacted, pending: self.pending.iter().copied().collect() }
@@ -195,6 +200,8 @@ impl Store {
         self.compacted = compactions.compacted;
         self.retained = retained;
         self.pending = compactions.pending.into();
+        // Those of no time had been due before.
+        self.age_floor(0, 0);
     }
 
     /// Lets go of cached values beyond the budget, taking turns through the keys.

@@ -1,6 +1,7 @@
 //! The engine as a whole, on the lying disk and on the real one.
 
 mod basics;
+mod checkpoints;
 
 mod harness;
 
