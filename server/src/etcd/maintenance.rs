@@ -68,7 +68,7 @@ impl maintenance_server::Maintenance for Maintenance {
 
     async fn hash(&self, _request: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
         let engine = &self.front.engine;
-        let hash = block_in_place(|| engine.hash());
+        let hash = block_in_place(|| engine.hash()).map_err(error::status)?;
         Ok(Response::new(HashResponse { header: Some(self.front.headers.at(engine.revision())), hash }))
     }
 

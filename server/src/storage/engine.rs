@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -10,14 +11,15 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use crate::clock::{Clock, SystemClock};
-use crate::storage::backlog::{Backlog, CheckpointOptions};
-use crate::storage::checkpointer::{self, Checkpointer};
 use crate::storage::commit::{Committer, Parts, Queue, Reply, Request};
-use crate::storage::disk::{DiskLock, LockRefused};
+use crate::storage::disk::{DiskLock, LockRefused, OpenMode};
+use crate::storage::housekeeping::checkpointer::{self, Checkpointer};
+use crate::storage::housekeeping::expirer::{self, LEASES_AT_ONCE, Leases};
+use crate::storage::housekeeping::{Backlog, Bell, CheckpointOptions, bell, flusher};
 use crate::storage::lease::{LeaseInfo, Lessor, Moment};
 use crate::storage::log::{LogOptions, recover};
 use crate::storage::mvcc::read::Fetcher;
-use crate::storage::mvcc::{Reader, Store};
+use crate::storage::mvcc::{Reader, Store, hash};
 use crate::storage::replay::Replayed;
 use crate::storage::state::{Identity, MemoryState, OpenState, SledOptions, open_store};
 use crate::storage::watch::watcher::Past;
@@ -26,6 +28,8 @@ use crate::storage::{Disk, Error, Origin, RangeOp, RangeResult, RealDisk, SimDis
 
 /// Watchers that read the log at once: each holds some megabytes, and one reads 100,000 revisions a second.
 const CATCH_UP_READERS: usize = 4;
+/// Before due leases are tried again after a failure: a full queue empties faster, a poisoned store never does.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// When a write counts as safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,9 @@ pub struct EngineOptions {
     pub log: LogSizes,
     /// When the state follows the log.
     pub checkpoint: CheckpointOptions,
+    /// Whether housekeeping (segments, checkpoints, ends of leases) has threads. Without, the owner calls
+    /// [`Engine::checkpoint`] and [`Engine::end_due_leases`], and all work is done in the same order each time.
+    pub background: bool,
 }
 
 /// Sizes of the log's files.
@@ -62,19 +69,12 @@ pub struct LogSizes {
     pub first_segment_bytes: u64,
     /// Bytes of a usual segment.
     pub segment_bytes: u64,
-    /// Whether segments are made and sealed by a thread of their own; without, the log does the same work in the same
-    /// order each time.
-    pub background: bool,
 }
 
 impl Default for LogSizes {
     fn default() -> Self {
         let usual = LogOptions::new("", [0; 16]);
-        Self {
-            first_segment_bytes: usual.first_segment_bytes,
-            segment_bytes: usual.segment_bytes,
-            background: usual.background,
-        }
+        Self { first_segment_bytes: usual.first_segment_bytes, segment_bytes: usual.segment_bytes }
     }
 }
 
@@ -82,7 +82,6 @@ impl LogSizes {
     fn apply(&self, options: &mut LogOptions) {
         options.first_segment_bytes = self.first_segment_bytes;
         options.segment_bytes = self.segment_bytes;
-        options.background = self.background;
     }
 }
 
@@ -107,6 +106,7 @@ impl EngineOptions {
             cluster_id: 0,
             log: LogSizes::default(),
             checkpoint: CheckpointOptions::default(),
+            background: true,
         }
     }
 }
@@ -187,6 +187,13 @@ struct Inner {
     committer: Arc<Committer>,
     checkpointer: Checkpointer,
     clock: Arc<dyn Clock>,
+    /// The term of this run.
+    term: u64,
+    sync_cost: Duration,
+    /// Rung when a lease may be due earlier than the expirer thinks.
+    leases_bell: Arc<Bell>,
+    flush_bell: Arc<Bell>,
+    threads: Mutex<Vec<(&'static str, JoinHandle<()>)>>,
     /// Held for the store's life; the next one to open it waits for this.
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
@@ -198,69 +205,26 @@ impl Engine {
     /// [`Error::Locked`], [`Error::Damaged`], [`Error::State`], [`Error::Foreign`], [`Error::FormatVersion`],
     /// [`Error::Io`].
     pub fn open(options: EngineOptions, seams: Seams) -> Result<Engine, Error> {
-        let seams = match options.durability {
-            Durability::Memory => {
-                Seams { disk: Arc::new(SimDisk::honest()), state: Arc::new(MemoryState::new()), clock: seams.clock }
-            }
-            _ => seams,
-        };
-        let Seams { disk, state, clock } = seams;
-        let dir = options.dir.clone();
-        disk.create_dir(&dir).map_err(|source| Error::io("make the folder", &dir, source))?;
-        let lock = take_lock(&*disk, &dir)?;
-        let cluster_id = options.cluster_id;
-        let (state_reader, writer) = open_store(state.open()?, || new_identity(cluster_id))?;
-        let meta = writer.meta().clone();
-        let mut replayed = Replayed::new(&options, &meta, Moment::now(&*clock));
-        replayed.load(&state_reader)?;
-        let mut log_options = LogOptions::new(recover::log_dir(&dir), incarnation_bytes(&meta.identity.incarnation));
-        log_options.preallocate = options.durability != Durability::Memory;
-        options.log.apply(&mut log_options);
-        let log_dir = log_options.dir.clone();
-        let recovered = recover::open(log_options, disk.clone(), clock.clone(), meta.applied.seq, &mut replayed)?;
-        let backlog = Arc::new(Backlog::new(options.checkpoint.clone(), replayed.unapplied_bytes()));
-        let (store, lessor) = replayed.finish(recovered.last_revision);
-        let hub = Arc::new(Hub::new(store.revision));
-        let store = Arc::new(RwLock::new(store));
-        let lessor = Arc::new(Mutex::new(lessor));
-        let reader = Reader::new(store.clone(), Fetcher { segments: recovered.segments.clone(), state: state_reader });
-        let readers = Arc::new(Semaphore::new(CATCH_UP_READERS));
-        let past = Past { hub: hub.clone(), reader: reader.clone(), store: store.clone(), readers };
-        let committer = Arc::new(Committer::new(Parts {
-            appender: recovered.appender,
-            store: store.clone(),
-            lessor: lessor.clone(),
-            reader: reader.clone(),
-            hub: hub.clone(),
-            clock: clock.clone(),
-            backlog: backlog.clone(),
-            sync: options.durability == Durability::Sync,
-        }));
-        let checkpointer = Checkpointer::start(checkpointer::Parts {
-            writer,
-            committer: committer.clone(),
-            store: store.clone(),
-            segments: recovered.segments,
-            backlog,
-            disk,
-            log_dir,
-            clock: clock.clone(),
-        })?;
-        let inner = Inner {
-            options,
-            identity: meta.identity,
-            store,
-            reader,
-            lessor,
-            hub,
-            past,
-            queue: Queue::default(),
-            committer,
-            checkpointer,
-            clock,
-            lock: Mutex::new(Some(lock)),
-        };
-        Ok(Engine { inner: Arc::new(inner) })
+        let engine = Engine { inner: Arc::new(Inner::open(options, seams)?) };
+        engine.start_threads()?;
+        Ok(engine)
+    }
+
+    fn start_threads(&self) -> Result<(), Error> {
+        let inner = &self.inner;
+        if !inner.options.background {
+            return Ok(());
+        }
+        let io = |source| Error::io("start a thread for", &inner.options.dir, source);
+        let mut threads = inner.threads.lock();
+        let expirer = expirer::spawn(Arc::downgrade(inner), inner.leases_bell.clone());
+        threads.push(("lease-expirer", expirer.map_err(io)?));
+        inner.leases_bell.ring();
+        if let Durability::Buffered(every) = inner.options.durability {
+            let flusher = flusher::spawn(inner.committer.clone(), inner.flush_bell.clone(), every);
+            threads.push(("log-flusher", flusher.map_err(io)?));
+        }
+        Ok(())
     }
 
     /// Where the store stands.
@@ -308,7 +272,7 @@ impl Engine {
         if !txn.may_write() {
             return self.inner.committer.read_only(&txn);
         }
-        txn_of(self.request(Request::Txn { txn, origin: origin.clone() })?)
+        txn_of(self.inner.request(Request::Txn { txn, origin: origin.clone() })?)
     }
 
     /// The same for tasks: whoever finds nobody leading a group leads one in place, the others wait without holding a
@@ -320,15 +284,9 @@ impl Engine {
         if !txn.may_write() {
             return self.inner.committer.read_only(&txn);
         }
-        txn_of(self.request_async(Request::Txn { txn, origin: origin.clone() }).await?)
-    }
-
-    fn request(&self, request: Request) -> Result<Reply, Error> {
-        self.inner.queue.submit(request)?.wait(&self.inner.queue, &*self.inner.committer)
-    }
-
-    async fn request_async(&self, request: Request) -> Result<Reply, Error> {
-        self.inner.queue.submit(request)?.wait_async(&self.inner.queue, &*self.inner.committer).await
+        let request = Request::Txn { txn, origin: origin.clone() };
+        let ticket = self.inner.queue.submit(request)?;
+        txn_of(ticket.wait_async(&self.inner.queue, &*self.inner.committer).await?)
     }
 
     /// Gives up history below `revision`; durable when this returns. With `physical`, waits until what can go is gone.
@@ -336,7 +294,7 @@ impl Engine {
     /// # Errors
     /// [`Error::Compacted`] at or below the last compaction, [`Error::FutureRevision`], [`Error::Poisoned`].
     pub fn compact(&self, revision: i64, physical: bool) -> Result<i64, Error> {
-        let answer = revision_of(self.request(Request::Compact { revision, expire: false })?)?;
+        let answer = revision_of(self.inner.request(Request::Compact { revision, expire: false })?)?;
         if physical {
             self.inner.checkpointer.round()?;
         }
@@ -348,7 +306,7 @@ impl Engine {
     /// # Errors
     /// [`Error::FutureRevision`], [`Error::Poisoned`].
     pub fn expire(&self, revision: i64) -> Result<(), Error> {
-        revision_of(self.request(Request::Compact { revision, expire: true })?)?;
+        revision_of(self.inner.request(Request::Compact { revision, expire: true })?)?;
         self.inner.checkpointer.nudge();
         Ok(())
     }
@@ -366,8 +324,11 @@ impl Engine {
     /// # Errors
     /// [`Error::LeaseExists`], [`Error::LeaseTtlTooLarge`], [`Error::Poisoned`].
     pub fn lease_grant(&self, id: i64, ttl: i64) -> Result<(i64, i64), Error> {
-        match self.request(Request::LeaseGrant { id, ttl_secs: ttl })? {
-            Reply::Lease(record) => Ok((record.id, record.ttl_secs)),
+        match self.inner.request(Request::LeaseGrant { id, ttl_secs: ttl })? {
+            Reply::Lease(record) => {
+                self.inner.leases_bell.ring();
+                Ok((record.id, record.ttl_secs))
+            }
             other => unreachable!("{other:?} is no answer to a grant"),
         }
     }
@@ -378,7 +339,7 @@ impl Engine {
     /// [`Error::LeaseNotFound`], [`Error::Poisoned`].
     pub fn lease_revoke(&self, id: i64) -> Result<i64, Error> {
         let origin = Origin::system();
-        revision_of(self.request(Request::LeaseRevoke { ids: vec![id], origin, only_due: false })?)
+        revision_of(self.inner.request(Request::LeaseRevoke { ids: vec![id], origin, only_due: false })?)
     }
 
     /// Renews a lease to its granted time; `None` = no such lease.
@@ -389,7 +350,7 @@ impl Engine {
         let now = Moment::now(&*self.inner.clock);
         let Some(renewal) = self.inner.lessor.lock().keep_alive(id, now) else { return Ok(None) };
         if let Some(record) = renewal.record {
-            match self.request(Request::LeaseRenew(record)) {
+            match self.inner.request(Request::LeaseRenew(record)) {
                 Ok(_) => {}
                 Err(Error::LeaseNotFound(_)) => return Ok(None),
                 Err(error) => return Err(error),
@@ -438,7 +399,7 @@ impl Engine {
             revision,
             compacted,
             retained,
-            raft_term: inner.identity.term,
+            raft_term: inner.term,
             raft_index: inner.committer.seq(),
             cluster_id: inner.identity.cluster_id,
             member_id: inner.identity.member_id,
@@ -446,20 +407,30 @@ impl Engine {
             leases: inner.lessor.lock().len(),
             watchers: inner.hub.len(),
             durability: inner.options.durability,
-            sync_cost: Duration::ZERO,
+            sync_cost: inner.sync_cost,
             poisoned: inner.committer.poisoned(),
         }
     }
 
-    /// A hash over the whole store.
-    pub fn hash(&self) -> u32 {
-        unimplemented!()
+    /// A hash over the whole store as it is now.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Io`].
+    pub fn hash(&self) -> Result<u32, Error> {
+        self.hash_kv(0).map(|hash| hash.hash)
     }
 
-    /// A hash over all revisions up to one; 0 = now.
+    /// A hash over all revisions up to one; 0 = now. Reads every value, in steps that hold nobody up.
+    ///
+    /// # Errors
+    /// [`Error::Compacted`], [`Error::FutureRevision`], [`Error::Damaged`], [`Error::Io`].
     pub fn hash_kv(&self, revision: i64) -> Result<HashKv, Error> {
-        let _ = revision;
-        unimplemented!()
+        hash::hash_kv(&self.inner.store, &self.inner.reader, revision)
+    }
+
+    /// Ends the leases whose time is over; answers how long until the next one is due.
+    pub fn end_due_leases(&self) -> Option<Duration> {
+        self.inner.end_due()
     }
 
     /// Ends all watches and background work, refuses further writes, and lets go of the lock.
@@ -469,11 +440,116 @@ impl Engine {
 }
 
 impl Inner {
+    fn open(options: EngineOptions, seams: Seams) -> Result<Inner, Error> {
+        let seams = match options.durability {
+            Durability::Memory => {
+                Seams { disk: Arc::new(SimDisk::honest()), state: Arc::new(MemoryState::new()), clock: seams.clock }
+            }
+            _ => seams,
+        };
+        let Seams { disk, state, clock } = seams;
+        let dir = options.dir.clone();
+        disk.create_dir(&dir).map_err(|source| Error::io("make the folder", &dir, source))?;
+        let lock = take_lock(&*disk, &dir)?;
+        let cluster_id = options.cluster_id;
+        let (state_reader, writer) = open_store(state.open()?, || new_identity(cluster_id))?;
+        let meta = writer.meta().clone();
+        let mut replayed = Replayed::new(&options, &meta, Moment::now(&*clock));
+        replayed.load(&state_reader)?;
+        let mut log_options = LogOptions::new(recover::log_dir(&dir), incarnation_bytes(&meta.identity.incarnation));
+        log_options.preallocate = options.durability != Durability::Memory;
+        log_options.background = options.background;
+        options.log.apply(&mut log_options);
+        let log_dir = log_options.dir.clone();
+        let recovered = recover::open(log_options, disk.clone(), clock.clone(), meta.applied.seq, &mut replayed)?;
+        let backlog =
+            Arc::new(Backlog::new(options.checkpoint.clone(), replayed.unapplied_bytes(), options.background));
+        let (store, lessor) = replayed.finish(recovered.last_revision);
+        let hub = Arc::new(Hub::new(store.revision));
+        let store = Arc::new(RwLock::new(store));
+        let lessor = Arc::new(Mutex::new(lessor));
+        let reader = Reader::new(store.clone(), Fetcher { segments: recovered.segments.clone(), state: state_reader });
+        let readers = Arc::new(Semaphore::new(CATCH_UP_READERS));
+        let past = Past { hub: hub.clone(), reader: reader.clone(), store: store.clone(), readers };
+        let committer = Arc::new(Committer::new(Parts {
+            appender: recovered.appender,
+            store: store.clone(),
+            lessor: lessor.clone(),
+            reader: reader.clone(),
+            hub: hub.clone(),
+            clock: clock.clone(),
+            backlog: backlog.clone(),
+            sync: options.durability == Durability::Sync,
+        }));
+        let sync_cost = match options.durability {
+            Durability::Memory => Duration::ZERO,
+            _ => measure_sync(&*disk, &*clock, &dir)?,
+        };
+        let parts = checkpointer::Parts {
+            writer,
+            committer: committer.clone(),
+            store: store.clone(),
+            segments: recovered.segments,
+            backlog,
+            disk,
+            log_dir,
+            clock: clock.clone(),
+        };
+        let checkpointer = Checkpointer::start(parts, options.background)?;
+        Ok(Inner {
+            options,
+            term: meta.identity.term + 1,
+            sync_cost,
+            leases_bell: Arc::new(Bell::default()),
+            flush_bell: Arc::new(Bell::default()),
+            threads: Mutex::new(Vec::new()),
+            identity: meta.identity,
+            store,
+            reader,
+            lessor,
+            hub,
+            past,
+            queue: Queue::default(),
+            committer,
+            checkpointer,
+            clock,
+            lock: Mutex::new(Some(lock)),
+        })
+    }
+
+    fn request(&self, request: Request) -> Result<Reply, Error> {
+        self.queue.submit(request)?.wait(&self.queue, &*self.committer)
+    }
+
     fn close(&self) {
         self.hub.close();
+        self.leases_bell.stop();
+        self.flush_bell.stop();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        threads.into_iter().for_each(|(name, thread)| bell::join(name, thread));
         self.checkpointer.stop();
         self.committer.close();
         self.lock.lock().take();
+    }
+}
+
+impl Leases for Inner {
+    fn end_due(&self) -> Option<Duration> {
+        let now = Moment::now(&*self.clock);
+        let due = self.lessor.lock().tick(now, LEASES_AT_ONCE);
+        let more = due.len() == LEASES_AT_ONCE;
+        if !due.is_empty() {
+            let request = Request::LeaseRevoke { ids: due, origin: Origin::system(), only_due: true };
+            if let Err(error) = self.request(request) {
+                tracing::warn!(%error, "due leases could not be ended; they are tried again");
+                return Some(RETRY_AFTER);
+            }
+        }
+        if more {
+            return Some(Duration::ZERO);
+        }
+        let next = self.lessor.lock().next_deadline()?;
+        Some(next.saturating_sub(self.clock.monotonic()))
     }
 }
 
@@ -514,6 +590,23 @@ fn new_identity(cluster_id: u64) -> Identity {
         member_id: draw(),
         term: 1,
     }
+}
+
+/// How long a sync takes here: the middle one of a few, of a page each.
+fn measure_sync(disk: &dyn Disk, clock: &dyn Clock, dir: &Path) -> Result<Duration, Error> {
+    let path = dir.join("probe");
+    let io = |source| Error::io("measure the disk with", &path, source);
+    let file = disk.open(&path, OpenMode::Replace).map_err(io)?;
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let before = clock.monotonic();
+        file.write_at(&[1; 4096], 0).map_err(io)?;
+        file.sync().map_err(io)?;
+        times.push(clock.monotonic() - before);
+    }
+    disk.remove(&path).map_err(io)?;
+    times.sort();
+    Ok(times[1])
 }
 
 /// The incarnation as the log's segments hold it.

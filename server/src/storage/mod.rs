@@ -17,22 +17,22 @@ pub mod commit;
 pub mod mvcc;
 pub mod watch;
 
+pub mod housekeeping;
+
 pub mod disk;
 pub mod lease;
 pub mod log;
 pub mod state;
 
-mod backlog;
-mod checkpointer;
 mod replay;
 
 #[cfg(test)]
 mod tests;
 
-pub use backlog::CheckpointOptions;
 pub use disk::{Disk, RealDisk, SimDisk};
 pub use engine::{Durability, Engine, EngineOptions, EngineStatus, HashKv, LogSizes, Seams};
 pub use error::Error;
+pub use housekeeping::CheckpointOptions;
 pub use lease::LeaseInfo;
 pub use op::{
     Compare, CompareResult, CompareTarget, DeleteOp, DeleteResult, KeyRange, Op, OpResult, PutOp, PutResult, RangeEnd,

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use super::queue::{Lead, Queue, Slot};
 use super::request::{Class, Reply, Request};
 use crate::clock::Clock;
-use crate::storage::backlog::Backlog;
+use crate::storage::housekeeping::Backlog;
 use crate::storage::lease::{Lessor, Moment};
 use crate::storage::log::{Appender, FrameBuilder, LogRecord};
 use crate::storage::mvcc::write::{self, Outcome};
@@ -144,6 +144,7 @@ impl Committer {
 
     /// Ends all writing, for good.
     pub fn poison(&self, reason: &str) {
+        self.backlog.stop();
         if self.poisoned.set(reason.into()).is_ok() {
             tracing::error!(reason, "the store takes no more writes; restart the server");
         }
@@ -307,6 +308,10 @@ impl Committer {
         for &id in ids {
             if only_due && !lessor.is_due(id, now) {
                 continue;
+            }
+            if only_due && batch.frame_len() >= GROUP_BYTES_MAX {
+                // The others are still due at the next look.
+                break;
             }
             let keys = match lessor.keys_of(id) {
                 Some(keys) => keys,

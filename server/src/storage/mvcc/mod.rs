@@ -11,6 +11,8 @@ pub mod store;
 
 pub mod compaction;
 
+pub mod hash;
+
 pub mod read;
 
 pub mod write;

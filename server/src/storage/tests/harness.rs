@@ -27,8 +27,8 @@ impl World {
     pub(super) fn new() -> Self {
         let mut options = EngineOptions::new("/store");
         options.durability = Durability::Sync;
-        options.log = LogSizes { first_segment_bytes: 4 << 10, segment_bytes: 16 << 10, background: false };
-        options.checkpoint.background = false;
+        options.log = LogSizes { first_segment_bytes: 4 << 10, segment_bytes: 16 << 10 };
+        options.background = false;
         let clock = ManualClock::new(1_700_000_000_000);
         Self { disk: SimDisk::lying(), state: MemoryState::new(), clock, options }
     }

@@ -5,4 +5,8 @@ mod checkpoints;
 
 mod harness;
 
+mod model;
+
+mod power;
+
 mod watching;

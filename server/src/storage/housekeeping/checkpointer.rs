@@ -15,15 +15,15 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::backlog::{Backlog, Call};
-use super::commit::{Committer, Stand};
-use super::log::read::FrameView;
-use super::log::{Cursor, KeyRecord, Location, LogRecord, Segment, Segments};
-use super::mvcc::Store;
-use super::mvcc::compaction::AtFloor;
-use super::revision::Place;
-use super::state::{Applied, Compactions, PendingFloor, RecordKind, RecordRef, StateWriter};
-use super::{Disk, Error, EventKind};
 use crate::clock::Clock;
+use crate::storage::commit::{Committer, Stand};
+use crate::storage::log::read::FrameView;
+use crate::storage::log::{Cursor, KeyRecord, Location, LogRecord, Segment, Segments};
+use crate::storage::mvcc::Store;
+use crate::storage::mvcc::compaction::AtFloor;
+use crate::storage::revision::Place;
+use crate::storage::state::{Applied, Compactions, PendingFloor, RecordKind, RecordRef, StateWriter};
+use crate::storage::{Disk, Error, EventKind};
 
 /// Bytes of log that one checkpoint takes over: more than this is taken in several, each whole in itself, so that the
 /// list of changed keys stays small.
@@ -40,20 +40,20 @@ const REST: Duration = Duration::from_millis(1);
 
 /// What a checkpointer works on.
 #[derive(Debug)]
-pub(super) struct Parts {
-    pub(super) writer: StateWriter,
-    pub(super) committer: Arc<Committer>,
-    pub(super) store: Arc<RwLock<Store>>,
-    pub(super) segments: Arc<Segments>,
-    pub(super) backlog: Arc<Backlog>,
-    pub(super) disk: Arc<dyn Disk>,
-    pub(super) log_dir: PathBuf,
-    pub(super) clock: Arc<dyn Clock>,
+pub(in crate::storage) struct Parts {
+    pub(in crate::storage) writer: StateWriter,
+    pub(in crate::storage) committer: Arc<Committer>,
+    pub(in crate::storage) store: Arc<RwLock<Store>>,
+    pub(in crate::storage) segments: Arc<Segments>,
+    pub(in crate::storage) backlog: Arc<Backlog>,
+    pub(in crate::storage) disk: Arc<dyn Disk>,
+    pub(in crate::storage) log_dir: PathBuf,
+    pub(in crate::storage) clock: Arc<dyn Clock>,
 }
 
 /// The owner's handle.
 #[derive(Debug)]
-pub(super) struct Checkpointer {
+pub(in crate::storage) struct Checkpointer {
     backlog: Arc<Backlog>,
     work: Arc<Mutex<Work>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -91,9 +91,8 @@ struct Slice {
 
 impl Checkpointer {
     /// Starts the thread, if the options want one.
-    pub(super) fn start(parts: Parts) -> Result<Self, Error> {
+    pub(in crate::storage) fn start(parts: Parts, background: bool) -> Result<Self, Error> {
         let backlog = parts.backlog.clone();
-        let background = backlog.options().background;
         let dir = parts.log_dir.clone();
         let work = Arc::new(Mutex::new(Work { parts, cursor: None, ahead: None, dirty_since: None }));
         let thread = if background {
@@ -107,7 +106,7 @@ impl Checkpointer {
     }
 
     /// Does a whole round now, or waits until the thread has done one that began after this call.
-    pub(super) fn round(&self) -> Result<(), Error> {
+    pub(in crate::storage) fn round(&self) -> Result<(), Error> {
         if self.thread.lock().is_none() {
             return self.work.lock().round();
         }
@@ -116,13 +115,13 @@ impl Checkpointer {
     }
 
     /// Asks for a round and does not wait.
-    pub(super) fn nudge(&self) {
+    pub(in crate::storage) fn nudge(&self) {
         self.backlog.want();
     }
 
     /// Ends the thread after what it is doing. Nothing is taken over for the end's sake: a start after a clean end is the
     /// same as one after a crash.
-    pub(super) fn stop(&self) {
+    pub(in crate::storage) fn stop(&self) {
         self.backlog.stop();
         if let Some(thread) = self.thread.lock().take()
             && thread.join().is_err()
@@ -133,6 +132,9 @@ impl Checkpointer {
 }
 
 fn run(backlog: &Backlog, work: &Mutex<Work>) {
+    if let Err(error) = work.lock().note_term() {
+        tracing::warn!(%error, "the new term could not be noted; the next start will use it again");
+    }
     loop {
         let sleep = work.lock().sleep();
         let (round, called) = match backlog.sleep(sleep) {
@@ -155,6 +157,13 @@ fn run(backlog: &Backlog, work: &Mutex<Work>) {
 }
 
 impl Work {
+    /// Notes the term of this run. The start does not wait for it: the term must not fall, but may come twice.
+    fn note_term(&mut self) -> Result<(), Error> {
+        let mut identity = self.parts.writer.meta().identity.clone();
+        identity.term += 1;
+        Ok(self.parts.writer.set_identity(identity)?)
+    }
+
     /// How long there is nothing to do; `None` = until something happens.
     fn sleep(&mut self) -> Option<Duration> {
         if self.parts.store.read().retained > self.parts.writer.meta().floor.settled {
@@ -200,6 +209,8 @@ impl Work {
 
     /// Takes over the log up to where it stands now.
     fn checkpoint(&mut self) -> Result<(), Error> {
+        // Durability: nothing goes into the state before it is safe in the log.
+        self.parts.committer.flush()?;
         let stand = self.parts.committer.stand();
         if stand.seq <= self.parts.writer.meta().applied.seq && stand.leases.is_empty() {
             return Ok(());

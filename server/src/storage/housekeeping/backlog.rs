@@ -18,8 +18,6 @@ pub struct CheckpointOptions {
     pub log_bytes_max: u64,
     /// How long history stays readable for the registry after a compaction.
     pub retention: Duration,
-    /// Whether a thread does the work; without, only [`Engine::checkpoint`](super::Engine::checkpoint) does.
-    pub background: bool,
 }
 
 impl Default for CheckpointOptions {
@@ -29,7 +27,6 @@ impl Default for CheckpointOptions {
             interval: Duration::from_secs(10),
             log_bytes_max: 256 << 20,
             retention: Duration::from_secs(300),
-            background: true,
         }
     }
 }
@@ -65,8 +62,9 @@ pub enum Call {
 
 impl Backlog {
     /// A backlog of so many bytes, as found at a start.
-    pub fn new(options: CheckpointOptions, bytes: u64) -> Self {
-        let stopped = !options.background;
+    /// Without a checkpointer at work (`background`) nobody ever waits.
+    pub fn new(options: CheckpointOptions, bytes: u64, background: bool) -> Self {
+        let stopped = !background;
         let state = State { bytes, stopped, ..State::default() };
         Self { options, state: Mutex::new(state), changed: Condvar::new() }
     }
