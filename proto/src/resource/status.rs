@@ -171,7 +171,13 @@ impl Status {
     /// `Pod "a" is invalid: …`, with the faults listed as upstream lists them.
     pub fn invalid(kind: &'static Kind, name: &str, causes: Vec<Cause>) -> Self {
         let full = if kind.group.is_empty() { kind.kind.to_owned() } else { format!("{}.{}", kind.kind, kind.group) };
-        let faults: Vec<_> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let mut faults: Vec<String> = Vec::with_capacity(causes.len());
+        for fault in causes.iter().map(|c| format!("{}: {}", c.field, c.message)) {
+            // A fault told by two rules is named once, though both causes are listed.
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
         let list = if let [one] = faults.as_slice() { one.clone() } else { format!("[{}]", faults.join(", ")) };
         let mut status = Self::of(kind, name, Reason::Invalid, format!("{full} \"{name}\" is invalid: {list}"));
         status.kind = kind.kind.to_owned();

@@ -1,6 +1,6 @@
 //! Refusals in upstream's words that more than one verb needs (Kubernetes 1.36).
 
-use listwatch_proto::resource::{Cause, Kind, Reason, Status};
+use listwatch_proto::resource::{Cause, Reason, Status};
 
 /// Why an update of a changed object is refused.
 pub(super) const MODIFIED: &str =
@@ -49,8 +49,6 @@ fn expired(message: &str, oldest: i64, current: i64) -> Status {
 }
 
 /// 405: a verb that the resource does not serve.
-pub(super) fn not_served(kind: &'static Kind, subresource: &str, verb: &str) -> Status {
-    let resource =
-        if subresource.is_empty() { kind.plural.to_owned() } else { format!("{}/{subresource}", kind.plural) };
-    Status::new(Reason::MethodNotAllowed, format!("the server does not allow {verb} on the resource {resource}"))
+pub(super) fn not_served() -> Status {
+    Status::new(Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
 }

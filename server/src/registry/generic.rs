@@ -3,8 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use listwatch_proto::resource::{Kind, Status};
+use tokio::sync::OnceCell;
 
+use super::error::not_served;
+use super::event_leases::EventLeases;
+use super::kinds::strategy;
 use super::{
     Cell, Column, DeleteOptions, ListOptions, Patch, RegistryWatch, RequestContext, Store, StoredObject, Target,
     WatchOptions, WriteOptions,
@@ -45,7 +50,13 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: RegistryOptions,
+    /// Set once the first objects are there.
+    pub(super) ready: OnceCell<()>,
+    pub(super) leases: EventLeases,
 }
+
+/// The longest name of a field manager (Kubernetes 1.36).
+const FIELD_MANAGER_MAX: usize = 128;
 
 /// The answer to a write.
 #[derive(Clone, Debug)]
@@ -84,11 +95,11 @@ pub struct ListPage {
     pub remaining: Option<i64>,
 }
 
-#[expect(unused_variables, reason = "the bodies follow")]
 impl Registry {
     /// A registry over a store.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: RegistryOptions) -> Self {
-        Self { shared: Arc::new(Shared { store, clock, options }) }
+        let leases = EventLeases::new(options.event_ttl);
+        Self { shared: Arc::new(Shared { store, clock, options, ready: OnceCell::new(), leases }) }
     }
 
     /// Where the store stands.
@@ -102,6 +113,9 @@ impl Registry {
     }
 
     /// Makes an object; with the subresource `binding` binds a pod and answers a Status.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, `Invalid`, `BadRequest`, `NotFound` or `Forbidden` for the namespace.
     pub async fn create(
         &self,
         context: &RequestContext,
@@ -109,30 +123,53 @@ impl Registry {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        unimplemented!()
+        self.begin(options).await?;
+        match target.subresource.as_str() {
+            "" => self.create_object(context, target, body, options).await,
+            "binding" => self.bind(context, &named(target)?, body, options).await,
+            _ => Err(not_served()),
+        }
     }
 
     /// Reads an object (or its `scale`), not older than `min_revision` (0 = the latest).
+    ///
+    /// # Errors
+    /// `NotFound`; `Timeout` when the store does not reach the revision in time.
     pub async fn get(
         &self,
-        context: &RequestContext,
+        _context: &RequestContext,
         target: &Target,
         min_revision: i64,
     ) -> Result<StoredObject, Status> {
-        unimplemented!()
+        self.ready().await?;
+        let target = named(target)?;
+        match target.subresource.as_str() {
+            "" | "status" => self.get_object(&target, min_revision).await,
+            "scale" => self.get_scale(&target, min_revision).await,
+            _ => Err(not_served()),
+        }
     }
 
     /// Reads a collection or a page of it.
+    ///
+    /// # Errors
+    /// `BadRequest` for selectors and tokens that do not parse, `Expired` for a snapshot that is gone, `Timeout` for one
+    /// that is yet to come.
     pub async fn list(
         &self,
-        context: &RequestContext,
+        _context: &RequestContext,
         target: &Target,
         options: &ListOptions,
     ) -> Result<ListPage, Status> {
-        unimplemented!()
+        self.ready().await?;
+        collection(target)?;
+        self.list_objects(target, options).await
     }
 
     /// Replaces an object, or the part of it that the subresource owns.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` when the object's resourceVersion or uid is another, `Invalid`, `BadRequest`.
     pub async fn update(
         &self,
         context: &RequestContext,
@@ -140,10 +177,18 @@ impl Registry {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        unimplemented!()
+        self.begin(options).await?;
+        let target = named(target)?;
+        match target.subresource.as_str() {
+            "scale" => self.update_scale(context, &target, body, options).await,
+            _ => self.update_object(context, &target, body, options).await,
+        }
     }
 
     /// Changes an object, or the part of it that the subresource owns.
+    ///
+    /// # Errors
+    /// As [`Registry::update`]; `UnsupportedMediaType` for a form of patch that is not served.
     pub async fn patch(
         &self,
         context: &RequestContext,
@@ -151,36 +196,95 @@ impl Registry {
         patch: &Patch,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        unimplemented!()
+        self.begin(options).await?;
+        let target = named(target)?;
+        if target.subresource == "finalize" {
+            return Err(not_served());
+        }
+        self.patch_object(context, &target, patch, options).await
     }
 
     /// Deletes an object, or marks it to go.
+    ///
+    /// # Errors
+    /// `NotFound`, `Conflict` when a precondition does not hold, `Forbidden` for the namespaces that must stay.
     pub async fn delete(
         &self,
         context: &RequestContext,
         target: &Target,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
-        unimplemented!()
+        self.ready().await?;
+        let target = named(target)?;
+        if !target.subresource.is_empty() {
+            return Err(not_served());
+        }
+        self.delete_object(context, &target, options).await
     }
 
     /// Watches a collection, or one object of it.
+    ///
+    /// # Errors
+    /// `BadRequest` for selectors that do not parse, `Expired` when history begins above the start or is another one.
     pub async fn watch(
         &self,
         context: &RequestContext,
         target: &Target,
         options: &WatchOptions,
     ) -> Result<RegistryWatch, Status> {
-        unimplemented!()
+        self.ready().await?;
+        collection(target)?;
+        self.open_watch(context, target, options).await
     }
 
     /// The columns of a kind's table.
     pub fn columns(&self, kind: &'static Kind) -> &'static [Column] {
-        unimplemented!()
+        strategy(kind).columns()
     }
 
     /// The cells of an object's row, one for each column; ages are as of now.
     pub fn row(&self, object: &StoredObject) -> Vec<Cell> {
-        unimplemented!()
+        strategy(object.kind()).cells(object.object(), self.now().as_second())
     }
+
+    /// The time, from the clock of the server.
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::from_millisecond(self.shared.clock.wall_ms()).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
+    /// The lease a new value of a kind hangs on: Events expire.
+    pub(super) async fn lease_for(&self, kind: &'static Kind) -> Result<i64, Status> {
+        if kind.kind != "Event" {
+            return Ok(0);
+        }
+        Ok(self.shared.leases.current(&*self.shared.store, self.shared.clock.monotonic()).await?)
+    }
+
+    /// What every write begins with.
+    async fn begin(&self, options: &WriteOptions) -> Result<(), Status> {
+        let manager = &options.field_manager;
+        if manager.len() > FIELD_MANAGER_MAX || manager.chars().any(char::is_control) {
+            let message = format!(
+                "fieldManager: Invalid value: {manager:?}: must be at most {FIELD_MANAGER_MAX} printable characters"
+            );
+            return Err(Status::bad_request(message));
+        }
+        self.ready().await
+    }
+}
+
+/// A target that names one object.
+fn named(target: &Target) -> Result<Target, Status> {
+    if target.name.is_empty() {
+        return Err(Status::bad_request(format!("the request names no object of {}", target.kind.name())));
+    }
+    if target.kind.namespaced && target.namespace.is_empty() {
+        return Err(Status::bad_request(format!("the request names no namespace for {}", target.kind.name())));
+    }
+    Ok(target.clone())
+}
+
+/// A target that names a collection.
+fn collection(target: &Target) -> Result<(), Status> {
+    if target.subresource.is_empty() { Ok(()) } else { Err(not_served()) }
 }

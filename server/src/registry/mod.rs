@@ -10,14 +10,36 @@
 //! * every write is guarded by the revision of the object it was judged on;
 //! * a value under `/registry` that is no object is reported and served around, never a crash.
 
+mod binding;
+mod body;
+mod bootstrap;
+mod create;
+mod current;
+mod delete;
+mod engine_store;
 mod error;
+mod event_leases;
 mod generic;
+mod kinds;
+mod list;
+#[cfg(test)]
+mod memory_store;
+mod patch;
+#[cfg(test)]
+mod recorded;
 mod request;
+mod scaling;
+mod schema;
+mod selection;
 mod store;
 mod stored;
 mod table;
+#[cfg(test)]
+mod tests;
+mod update;
 mod watch;
 
+pub use engine_store::EngineStore;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
 pub use request::{
     DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Propagation, RequestContext, Target, User,

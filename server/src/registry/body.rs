@@ -1,0 +1,135 @@
+//! From the body of a request to an object of a kind.
+
+use listwatch_proto::resource::{Object, Reason, Status};
+use serde_json::Value;
+
+use super::FieldValidation;
+use super::schema::decode;
+use super::schema::json::Node;
+
+/// The largest body taken, in bytes (Kubernetes 1.36).
+pub(super) const BODY_BYTES_MAX: usize = 3 << 20;
+
+/// What a body must be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected<'a> {
+    /// `apps/v1`.
+    pub(super) api_version: &'a str,
+    /// `Deployment`.
+    pub(super) kind: &'a str,
+    /// The schema's name: `apps/v1.Deployment`.
+    pub(super) schema: &'a str,
+}
+
+/// A decoded body.
+#[derive(Debug)]
+pub(super) struct Body {
+    /// In canonical form, with apiVersion and kind, without managedFields.
+    pub(super) object: Object,
+    /// What strict validation would have refused.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Expected<'_> {
+    fn refuse(&self, found: &str, why: &str) -> Status {
+        let version = self.api_version.rsplit('/').next().unwrap_or(self.api_version);
+        Status::bad_request(format!("{found} in version {version:?} cannot be handled as a {}: {why}", self.kind))
+    }
+}
+
+/// Decodes a body. An empty apiVersion or kind stands for the expected one.
+///
+/// # Errors
+/// `BadRequest` for what is no JSON, another kind, wrong types and, under strict validation, unknown fields;
+/// `RequestEntityTooLarge` above the limit.
+pub(super) fn read(expected: Expected<'_>, body: &[u8], validation: FieldValidation) -> Result<Body, Status> {
+    if body.len() > BODY_BYTES_MAX {
+        let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
+        return Err(Status::new(Reason::RequestEntityTooLarge, message));
+    }
+    let node = Node::parse(body).map_err(|why| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why}",
+            expected.kind
+        ))
+    })?;
+    let decoded = read_node(expected, &node)?;
+    match validation {
+        FieldValidation::Strict if !decoded.strict.is_empty() => {
+            let why = format!("strict decoding error: {}", decoded.strict.join(", "));
+            Err(expected.refuse(expected.kind, &why))
+        }
+        FieldValidation::Ignore => Ok(Body { object: decoded.object, warnings: Vec::new() }),
+        FieldValidation::Strict | FieldValidation::Warn => {
+            Ok(Body { object: decoded.object, warnings: decoded.strict })
+        }
+    }
+}
+
+/// What a node decodes to, before strict validation has its say.
+pub(super) struct Read {
+    pub(super) object: Object,
+    pub(super) strict: Vec<String>,
+}
+
+/// Decodes a value.
+pub(super) fn read_node(expected: Expected<'_>, node: &Node<'_>) -> Result<Read, Status> {
+    let text = |key: &str| match node.get(key) {
+        Some(Node::String(text)) => text.to_string(),
+        _ => String::new(),
+    };
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if !api_version.is_empty() && api_version != expected.api_version {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            expected.api_version
+        )));
+    }
+    if !kind.is_empty() && kind != expected.kind {
+        let (found, wanted) = (format!("v1.{kind}"), expected.schema.replace("/v1", ""));
+        return Err(expected.refuse(&kind, &format!("converting ({found}) to ({wanted}): unknown conversion")));
+    }
+    let decoded = decode(expected.schema, node).map_err(|why| expected.refuse(expected.kind, &why))?;
+    let mut object = Object(decoded.object);
+    object.0.insert("apiVersion".to_owned(), Value::from(expected.api_version));
+    object.0.insert("kind".to_owned(), Value::from(expected.kind));
+    // Ownership of fields is not tracked, so nothing is kept that would claim it.
+    object.remove(&["metadata", "managedFields"]);
+    Ok(Read { object, strict: decoded.strict })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Expected<'static> =
+        Expected { api_version: "coordination.k8s.io/v1", kind: "Lease", schema: "coordination/v1.Lease" };
+
+    fn check(body: &str, validation: FieldValidation) -> Result<Body, String> {
+        read(LEASE, body.as_bytes(), validation).map_err(|s| s.message)
+    }
+
+    #[test]
+    fn kind_and_version_are_those_expected_or_absent() {
+        let body = check(r#"{"metadata":{"name":"a"}}"#, FieldValidation::Strict).expect("valid");
+        assert_eq!(body.object.api_version(), "coordination.k8s.io/v1");
+        assert_eq!(body.object.kind_name(), "Lease");
+        assert_eq!(
+            check(r#"{"apiVersion":"v1"}"#, FieldValidation::Ignore).expect_err("another version"),
+            "the API version in the data (v1) does not match the expected API version (coordination.k8s.io/v1)"
+        );
+        assert!(check(r#"{"kind":"Pod"}"#, FieldValidation::Ignore).is_err());
+        assert!(check("{", FieldValidation::Ignore).is_err());
+    }
+
+    #[test]
+    fn unknown_fields_are_refused_told_or_dropped() {
+        let body = r#"{"spec":{"x":1}}"#;
+        assert_eq!(
+            check(body, FieldValidation::Strict).expect_err("unknown"),
+            "Lease in version \"v1\" cannot be handled as a Lease: strict decoding error: unknown field \"spec.x\""
+        );
+        assert_eq!(check(body, FieldValidation::Warn).expect("dropped").warnings, ["unknown field \"spec.x\""]);
+        assert!(check(body, FieldValidation::Ignore).expect("dropped").warnings.is_empty());
+    }
+}

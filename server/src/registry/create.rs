@@ -1,0 +1,208 @@
+//! Create: an object comes to life.
+
+use bytes::Bytes;
+use listwatch_proto::resource::{Kind, Object, Reason, Status, time};
+use rand::Rng;
+
+use super::body::{self, Expected};
+use super::current::{Current, ROUNDS_MAX};
+use super::kinds::{Faults, Strategy, strategy, validate_new_metadata};
+use super::stored::encode;
+use super::{Commit, Guard, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
+
+/// What generated names are made of: no vowels, so that no words come out (Kubernetes 1.36).
+const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// Letters behind the given prefix.
+const NAME_SUFFIX: usize = 5;
+/// What is kept of the prefix, so that the name fits into a label.
+const NAME_PREFIX_MAX: usize = 63 - NAME_SUFFIX;
+/// How often another name is tried.
+const NAME_ATTEMPTS: usize = 8;
+
+impl Registry {
+    /// Decodes, admits, validates and stores a new object.
+    pub(super) async fn create_object(
+        &self,
+        context: &RequestContext,
+        target: &Target,
+        body: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        let kind = target.kind;
+        let rules = strategy(kind);
+        let api_version = kind.api_version();
+        let expected = Expected { api_version: &api_version, kind: kind.kind, schema: rules.schema() };
+        let body = body::read(expected, body, options.field_validation)?;
+        let mut object = body.object;
+        self.place(target, &mut object)?;
+        if !target.name.is_empty() && target.name != object.name() {
+            return Err(super::update::wrong_name(object.name(), &target.name));
+        }
+        if object.revision() != 0 {
+            return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+        }
+        rules.default(&mut object);
+        let mut warnings = body.warnings;
+        let written = self.give_birth(context, kind, object, options.dry_run, &mut warnings).await?;
+        Ok(Written { revision: self.revision(), object: written, created: true, warnings })
+    }
+
+    /// Puts the object into the namespace it was sent to.
+    pub(super) fn place(&self, target: &Target, object: &mut Object) -> Result<(), Status> {
+        if !target.kind.namespaced {
+            object.remove(&["metadata", "namespace"]);
+            return Ok(());
+        }
+        let (sent, own) = (target.namespace.as_str(), object.namespace().to_owned());
+        match (sent, own.as_str()) {
+            ("", "") => Err(Status::bad_request("an empty namespace may not be set during creation")),
+            (sent, "") => {
+                object.set(&["metadata", "namespace"], sent);
+                Ok(())
+            }
+            ("", _) => Ok(()),
+            (sent, own) if sent == own => Ok(()),
+            _ => Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            )),
+        }
+    }
+
+    /// Stores a decoded and defaulted object as a new one.
+    pub(super) async fn give_birth(
+        &self,
+        context: &RequestContext,
+        kind: &'static Kind,
+        mut object: Object,
+        dry_run: bool,
+        warnings: &mut Vec<String>,
+    ) -> Result<StoredObject, Status> {
+        let rules = strategy(kind);
+        self.fill_in(rules, &mut object);
+        let prefix = generated_prefix(&object);
+        rules.prepare_create(&mut object).map_err(|why| Status::forbidden(kind, object.name(), &why))?;
+        let mut attempts = 0;
+        let mut rounds = 0;
+        loop {
+            if let Some(prefix) = &prefix {
+                object.set(&["metadata", "name"], generated_name(prefix));
+                attempts += 1;
+            }
+            let namespace = self.admit_into_namespace(kind, &object).await?;
+            let mut faults = Faults::new();
+            validate_new_metadata(kind, rules, &object, &mut faults);
+            rules.validate_create(&object, &mut faults);
+            if !faults.is_empty() {
+                return Err(Status::invalid(kind, object.name(), faults.into_causes()));
+            }
+            match self.insert(context, kind, &object, namespace, dry_run).await? {
+                Inserted::Done(stored) => {
+                    warnings.extend(rules.warnings(&object));
+                    return Ok(stored);
+                }
+                Inserted::Exists(_) if prefix.is_some() && attempts < NAME_ATTEMPTS => {}
+                Inserted::Exists(existing) => return Err(exists(kind, &object, &existing, prefix.is_some())),
+                // The namespace changed in between; it is looked at again.
+                Inserted::Raced if rounds < ROUNDS_MAX => rounds += 1,
+                Inserted::Raced => return Err(super::update::too_busy(kind, object.name())),
+            }
+        }
+    }
+
+    /// What the server says about a new object, whatever the client said.
+    fn fill_in(&self, rules: &dyn Strategy, object: &mut Object) {
+        for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+            object.remove(&["metadata", key]);
+        }
+        object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+        object.set(&["metadata", "creationTimestamp"], time(self.now()));
+        if rules.has_generation() {
+            object.set(&["metadata", "generation"], 1);
+        }
+    }
+
+    /// Refuses an object of a namespace that is missing or going (NamespaceLifecycle admission). The guard holds the
+    /// answer until the object is written, so that nothing appears in a namespace that is being emptied.
+    async fn admit_into_namespace(&self, kind: &'static Kind, object: &Object) -> Result<Option<Guard>, Status> {
+        if !kind.namespaced {
+            return Ok(None);
+        }
+        let namespaces = Kind::by_api_version("v1", "Namespace").expect("Namespace is a served kind");
+        let name = object.namespace();
+        let Some(namespace) = self.current(namespaces, "", name).await? else {
+            return Err(Status::not_found(namespaces, name));
+        };
+        if namespace.object.is_terminating() {
+            let why = format!("unable to create new content in namespace {name} because it is being terminated");
+            let mut status = Status::forbidden(kind, object.name(), &why);
+            status.causes = vec![listwatch_proto::resource::Cause {
+                reason: "NamespaceTerminating".into(),
+                message: format!("namespace {name} is being terminated"),
+                field: "metadata.namespace".into(),
+            }];
+            return Err(status);
+        }
+        Ok(Some(namespace.guard()))
+    }
+
+    async fn insert(
+        &self,
+        context: &RequestContext,
+        kind: &'static Kind,
+        object: &Object,
+        namespace: Option<Guard>,
+        dry_run: bool,
+    ) -> Result<Inserted, Status> {
+        let key = Bytes::from(kind.key(object.namespace(), object.name()));
+        let value = encode(object);
+        if !dry_run {
+            let mut guards = vec![Guard { key: key.clone(), mod_revision: 0 }];
+            guards.extend(namespace);
+            if let Commit::Done(revision) = self.put(context, kind, guards, &key, &value).await? {
+                return Ok(Inserted::Done(StoredObject::new(kind, value, revision)));
+            }
+        }
+        let (existing, _) = self.shared.store.get(&key).await?;
+        Ok(match existing {
+            Some(existing) => Inserted::Exists(Current::of(existing).map(|c| c.object).unwrap_or_default()),
+            None if dry_run => Inserted::Done(StoredObject::new(kind, value, 0)),
+            None => Inserted::Raced,
+        })
+    }
+}
+
+enum Inserted {
+    Done(StoredObject),
+    /// The name is taken, by this object.
+    Exists(Object),
+    Raced,
+}
+
+fn exists(kind: &'static Kind, object: &Object, existing: &Object, generated: bool) -> Status {
+    let mut status = Status::already_exists(kind, object.name());
+    if generated {
+        status.message =
+            format!("{}, the server was not able to generate a unique name for the object", status.message);
+        status.retry_after_seconds = 1;
+    } else if existing.is_terminating() {
+        status.message = format!("object is being deleted: {}", status.message);
+    }
+    debug_assert_eq!(status.reason, Reason::AlreadyExists);
+    status
+}
+
+/// The prefix, if the object wants a name made for it.
+fn generated_prefix(object: &Object) -> Option<String> {
+    let prefix = object.text(&["metadata", "generateName"]);
+    (object.name().is_empty() && !prefix.is_empty()).then(|| prefix.to_owned())
+}
+
+fn generated_name(prefix: &str) -> String {
+    let mut end = prefix.len().min(NAME_PREFIX_MAX);
+    while !prefix.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut rng = rand::rng();
+    let suffix = (0..NAME_SUFFIX).map(|_| char::from(NAME_ALPHABET[rng.random_range(0..NAME_ALPHABET.len())]));
+    prefix[..end].chars().chain(suffix).collect()
+}

@@ -1,0 +1,132 @@
+//! What the store holds of an object now, and how a changed object is written back.
+
+use bytes::Bytes;
+use listwatch_proto::resource::{Kind, Object, Status};
+use tracing::warn;
+
+use super::stored::encode;
+use super::{Commit, Guard, Registry, RequestContext, StoreError, StoredObject, Write};
+use crate::storage::KeyValue;
+
+/// How often a write is judged anew after somebody else was faster. Each round means that another write went through,
+/// so this is only reached under a storm on one object.
+pub(super) const ROUNDS_MAX: usize = 64;
+
+/// A stored object, decoded.
+#[derive(Clone, Debug)]
+pub(super) struct Current {
+    /// Where it is stored.
+    pub(super) key: Bytes,
+    /// The revision of its last write.
+    pub(super) revision: i64,
+    /// As stored, without resourceVersion.
+    pub(super) object: Object,
+    /// The stored bytes.
+    pub(super) raw: Bytes,
+}
+
+impl Current {
+    /// Decodes a stored value.
+    pub(super) fn of(kv: KeyValue) -> Result<Self, Status> {
+        let mut object = Object::from_slice(&kv.value).map_err(|error| damaged(&kv.key, &error.to_string()))?;
+        object.remove(&["metadata", "resourceVersion"]);
+        Ok(Self { key: kv.key, revision: kv.mod_revision, object, raw: kv.value })
+    }
+
+    /// The guard that it has not changed.
+    pub(super) fn guard(&self) -> Guard {
+        Guard { key: self.key.clone(), mod_revision: self.revision }
+    }
+
+    /// As it is served.
+    pub(super) fn stored(&self, kind: &'static Kind) -> StoredObject {
+        StoredObject::new(kind, self.raw.clone(), self.revision)
+    }
+}
+
+/// Whether a value is an object as far as it can be told without judging its kind; what is not is reported.
+pub(super) fn is_object(kv: &KeyValue) -> bool {
+    let map = serde_json::from_slice::<HeadOnly>(&kv.value);
+    if let Err(error) = &map {
+        warn!(key = %kv.key.escape_ascii(), revision = kv.mod_revision, %error, "a stored value is no object; it is left out");
+    }
+    map.is_ok()
+}
+
+/// Reads as much as must be there: a map with metadata that is a map.
+#[derive(serde::Deserialize)]
+struct HeadOnly {
+    #[serde(rename = "metadata")]
+    _metadata: serde::de::IgnoredAny,
+}
+
+fn damaged(key: &Bytes, why: &str) -> Status {
+    warn!(key = %key.escape_ascii(), why, "a stored value is no object");
+    Status::internal(format!(
+        "the value stored under {:?} is no object ({why}); it was not written by this server",
+        String::from_utf8_lossy(key)
+    ))
+}
+
+impl Registry {
+    /// What the store holds of an object.
+    pub(super) async fn current(
+        &self,
+        kind: &'static Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Current>, Status> {
+        let key = kind.key(namespace, name);
+        let (kv, _) = self.shared.store.get(key.as_bytes()).await?;
+        kv.map(Current::of).transpose()
+    }
+
+    /// Writes a changed object back, if nobody else was faster. `None` = somebody was.
+    pub(super) async fn write_back(
+        &self,
+        context: &RequestContext,
+        kind: &'static Kind,
+        current: &Current,
+        object: Object,
+    ) -> Result<Option<StoredObject>, Status> {
+        let raw = encode(&object);
+        let commit = self.put(context, kind, vec![current.guard()], &current.key, &raw).await?;
+        Ok(match commit {
+            Commit::Done(revision) => Some(StoredObject::new(kind, raw, revision)),
+            Commit::Refused => None,
+        })
+    }
+
+    /// Sets a key if the guards hold. Events are hung on a lease.
+    pub(super) async fn put(
+        &self,
+        context: &RequestContext,
+        kind: &'static Kind,
+        guards: Vec<Guard>,
+        key: &Bytes,
+        value: &Bytes,
+    ) -> Result<Commit, Status> {
+        let store = &self.shared.store;
+        let write = |lease| vec![Write::Put { key: key.clone(), value: value.clone(), lease }];
+        let lease = self.lease_for(kind).await?;
+        match store.commit(guards.clone(), write(lease), &context.origin()).await {
+            // Somebody has revoked the shared lease: the next one takes its place.
+            Err(StoreError::LeaseEnded) => {
+                self.shared.leases.ended();
+                let lease = self.lease_for(kind).await?;
+                Ok(store.commit(guards, write(lease), &context.origin()).await?)
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Removes an object, if nobody else was faster. The answer is the revision of the removal.
+    pub(super) async fn remove(&self, context: &RequestContext, current: &Current) -> Result<Option<i64>, Status> {
+        let write = Write::Delete { key: current.key.clone() };
+        let commit = self.shared.store.commit(vec![current.guard()], vec![write], &context.origin()).await?;
+        Ok(match commit {
+            Commit::Done(revision) => Some(revision),
+            Commit::Refused => None,
+        })
+    }
+}

@@ -1,0 +1,197 @@
+//! Delete: an object goes, or is marked to go.
+//!
+//! Invariant: what goes without having been marked had neither grace nor finalizers to wait for; every other object is
+//! first seen with its deletionTimestamp.
+
+use jiff::ToSpan;
+use listwatch_proto::resource::{Kind, Object, Status, parse_time, time};
+use serde_json::Value;
+
+use super::current::{Current, ROUNDS_MAX};
+use super::kinds::{Grace, strategy};
+use super::update::too_busy;
+use super::{DeleteOptions, Deleted, Propagation, Registry, RequestContext, StoredObject, Target};
+
+/// The finalizer that lets dependents go first; the garbage collector takes it off.
+const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that lets dependents stay; the garbage collector takes it off.
+const ORPHAN: &str = "orphan";
+
+/// What a deletion does to the object as it is now.
+enum Step {
+    /// It is gone at once.
+    Remove,
+    /// It is written with these marks; `then_remove`: and gone right after.
+    Mark { object: Box<Object>, then_remove: bool },
+    /// It is on its way already.
+    Pending,
+}
+
+impl Registry {
+    /// Deletes an object or marks it.
+    pub(super) async fn delete_object(
+        &self,
+        context: &RequestContext,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        let kind = target.kind;
+        if kind.kind == "Namespace" && super::bootstrap::IMMORTAL.contains(&target.name.as_str()) {
+            return Err(Status::forbidden(kind, &target.name, "this namespace may not be deleted"));
+        }
+        for _ in 0..ROUNDS_MAX {
+            let Some(current) = self.current(kind, &target.namespace, &target.name).await? else {
+                return Err(Status::not_found(kind, &target.name));
+            };
+            check_preconditions(kind, &current, options)?;
+            let step = self.step(kind, &current.object, options);
+            if let Some(deleted) = self.take(context, kind, &current, step, options.dry_run).await? {
+                return Ok(deleted);
+            }
+            if options.resource_version.is_some() {
+                return Err(Status::conflict(kind, &target.name, super::error::MODIFIED));
+            }
+        }
+        Err(too_busy(kind, &target.name))
+    }
+
+    /// `None` = somebody else was faster.
+    async fn take(
+        &self,
+        context: &RequestContext,
+        kind: &'static Kind,
+        current: &Current,
+        step: Step,
+        dry_run: bool,
+    ) -> Result<Option<Deleted>, Status> {
+        let answer = |object: StoredObject, removed: bool| Deleted { object, revision: self.revision(), removed };
+        match step {
+            Step::Pending => Ok(Some(answer(current.stored(kind), false))),
+            Step::Remove if dry_run => Ok(Some(answer(current.stored(kind), true))),
+            Step::Remove => Ok(self.remove(context, current).await?.map(|_| answer(current.stored(kind), true))),
+            Step::Mark { object, then_remove } if dry_run => {
+                Ok(Some(answer(StoredObject::of(kind, *object, current.revision), then_remove)))
+            }
+            Step::Mark { object, then_remove } => {
+                let Some(marked) = self.write_back(context, kind, current, *object).await? else { return Ok(None) };
+                if !then_remove {
+                    return Ok(Some(answer(marked, false)));
+                }
+                let marked_now = Current {
+                    key: current.key.clone(),
+                    revision: marked.revision(),
+                    object: Object::default(),
+                    raw: marked.raw().clone(),
+                };
+                // Somebody may have added a finalizer in between; then it is judged anew.
+                Ok(self.remove(context, &marked_now).await?.map(|_| answer(marked, true)))
+            }
+        }
+    }
+
+    fn step(&self, kind: &'static Kind, old: &Object, options: &DeleteOptions) -> Step {
+        let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let mut new = old.clone();
+        let finalizers_changed = set_finalizers(&mut new, options.propagation);
+        if old.is_terminating() {
+            return self.shorten(kind, old, new, asked);
+        }
+        let pending = new.finalizers().next().is_some();
+        match strategy(kind).grace(old, asked) {
+            Grace::Seconds(seconds) => {
+                self.mark(&mut new, Some(seconds), seconds);
+                Step::Mark { object: Box::new(new), then_remove: !pending && seconds == 0 }
+            }
+            Grace::None if kind.kind == "Namespace" => {
+                self.mark(&mut new, None, 0);
+                new.set(&["status", "phase"], "Terminating");
+                let empty = new.at(&["spec", "finalizers"]).and_then(Value::as_array).is_none_or(Vec::is_empty);
+                Step::Mark { object: Box::new(new), then_remove: !pending && empty }
+            }
+            Grace::None if pending || finalizers_changed && pending => {
+                self.mark(&mut new, Some(0), 0);
+                Step::Mark { object: Box::new(new), then_remove: false }
+            }
+            Grace::None => Step::Remove,
+        }
+    }
+
+    /// A second deletion may only shorten the wait.
+    fn shorten(&self, kind: &'static Kind, old: &Object, mut new: Object, asked: Option<i64>) -> Step {
+        let pending = old.finalizers().next().is_some();
+        let Some(granted) = old.int(&["metadata", "deletionGracePeriodSeconds"]) else {
+            return if strategy(kind).may_go(old) { Step::Remove } else { Step::Pending };
+        };
+        let Some(seconds) = asked.filter(|seconds| *seconds < granted) else {
+            return if granted == 0 && !pending { Step::Remove } else { Step::Pending };
+        };
+        let due = old.deletion_timestamp().and_then(parse_time).unwrap_or_else(|| self.now());
+        let due = due.checked_sub((granted - seconds).seconds()).unwrap_or(due);
+        // Finalizers are settled by the first deletion.
+        match old.at(&["metadata", "finalizers"]) {
+            Some(finalizers) => new.set(&["metadata", "finalizers"], finalizers.clone()),
+            None => drop(new.remove(&["metadata", "finalizers"])),
+        }
+        new.set(&["metadata", "deletionTimestamp"], time(due));
+        new.set(&["metadata", "deletionGracePeriodSeconds"], seconds);
+        Step::Mark { object: Box::new(new), then_remove: !pending && seconds == 0 }
+    }
+
+    fn mark(&self, object: &mut Object, grace: Option<i64>, seconds: i64) {
+        let now = self.now();
+        let due = now.checked_add(seconds.seconds()).unwrap_or(now);
+        object.set(&["metadata", "deletionTimestamp"], time(due));
+        if let Some(grace) = grace {
+            object.set(&["metadata", "deletionGracePeriodSeconds"], grace);
+        }
+        if object.generation() > 0 {
+            object.set(&["metadata", "generation"], object.generation() + 1);
+        }
+    }
+}
+
+/// Records the propagation for the garbage collector; tells whether that changed anything.
+fn set_finalizers(object: &mut Object, propagation: Option<Propagation>) -> bool {
+    let Some(propagation) = propagation else { return false };
+    let before: Vec<String> = object.finalizers().map(str::to_owned).collect();
+    let mut after: Vec<String> = before.iter().filter(|f| *f != FOREGROUND && *f != ORPHAN).cloned().collect();
+    match propagation {
+        Propagation::Background => {}
+        Propagation::Foreground => after.push(FOREGROUND.to_owned()),
+        Propagation::Orphan => after.push(ORPHAN.to_owned()),
+    }
+    if after == before {
+        return false;
+    }
+    if after.is_empty() {
+        object.remove(&["metadata", "finalizers"]);
+    } else {
+        object.set(&["metadata", "finalizers"], after);
+    }
+    true
+}
+
+fn check_preconditions(kind: &'static Kind, current: &Current, options: &DeleteOptions) -> Result<(), Status> {
+    let conflict = |why: String| {
+        let full = if kind.group.is_empty() { kind.kind.to_owned() } else { format!("{}.{}", kind.kind, kind.group) };
+        let mut status = Status::conflict(kind, current.object.name(), "");
+        status.message = format!("Operation cannot be fulfilled on {full} \"{}\": {why}", current.object.name());
+        status.kind = kind.kind.to_owned();
+        Err(status)
+    };
+    let uid = current.object.uid();
+    if let Some(wanted) = options.uid.as_deref().filter(|wanted| *wanted != uid) {
+        return conflict(format!(
+            "the UID in the precondition ({wanted}) does not match the UID in record ({uid}). The object might have been \
+             deleted and then recreated"
+        ));
+    }
+    let revision = current.revision.to_string();
+    if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != revision) {
+        return conflict(format!(
+            "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
+             ({revision}). The object might have been modified"
+        ));
+    }
+    Ok(())
+}

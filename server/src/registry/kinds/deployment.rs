@@ -1,0 +1,190 @@
+//! Deployment (apps).
+
+use listwatch_proto::resource::Object;
+use serde_json::{Value, json};
+
+use super::super::table::{Cell, Column};
+use super::faults::{Faults, Path};
+use super::fields::{default, has, text as txt};
+use super::names;
+use super::pod_defaults;
+use super::print::{AGE, NAME, age, column, containers, number, selector, text};
+use super::strategy::{Part, Strategy, keep};
+use super::workload;
+
+pub(super) struct DeploymentStrategy;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Ready", "string", "Number of the pod with ready state", 0),
+    column(
+        "Up-to-date",
+        "string",
+        "Total number of non-terminating pods targeted by this deployment that have the desired template spec.",
+        0,
+    ),
+    column(
+        "Available",
+        "string",
+        "Total number of available non-terminating pods (ready for at least minReadySeconds) targeted by this deployment.",
+        0,
+    ),
+    AGE,
+    column("Containers", "string", "Names of each container in the template.", 1),
+    column("Images", "string", "Images referenced by each container in the template.", 1),
+    column(
+        "Selector",
+        "string",
+        "Label selector for pods. Existing ReplicaSets whose pods are selected by this will be the ones affected by this \
+         deployment. It must match the pod template's labels.",
+        1,
+    ),
+];
+
+impl Strategy for DeploymentStrategy {
+    fn schema(&self) -> &'static str {
+        "apps/v1.Deployment"
+    }
+
+    fn default(&self, object: &mut Object) {
+        let spec = object.at_mut(&["spec"]);
+        default(spec, "replicas", 1);
+        default(spec, "revisionHistoryLimit", 10);
+        default(spec, "progressDeadlineSeconds", 600);
+        let strategy = &mut spec["strategy"];
+        if strategy.is_null() {
+            *strategy = json!({});
+        }
+        default(strategy, "type", "RollingUpdate");
+        if txt(strategy, "type") == "RollingUpdate" {
+            default(strategy, "rollingUpdate", json!({}));
+            default(&mut strategy["rollingUpdate"], "maxUnavailable", "25%");
+            default(&mut strategy["rollingUpdate"], "maxSurge", "25%");
+        }
+        pod_defaults::template(&mut spec["template"]);
+    }
+
+    fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
+        object.0.insert("status".into(), json!({}));
+        Ok(())
+    }
+
+    fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
+        match part {
+            Part::Status => {
+                keep(new, old, &["spec"]);
+                // Labels belong to the one who owns the spec.
+                workload::keep_labels(new, old);
+            }
+            Part::Main | Part::Finalize => keep(new, old, &["status"]),
+        }
+    }
+
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let path = Path::new("spec");
+        workload::non_negative(spec, "replicas", &path, faults);
+        workload::selector_and_template(spec, &path, "deployment", faults);
+        update_strategy(&spec["strategy"], &path.child("strategy"), faults);
+        for key in ["minReadySeconds", "revisionHistoryLimit"] {
+            workload::non_negative(spec, key, &path, faults);
+        }
+        if let Some(deadline) = spec["progressDeadlineSeconds"].as_i64() {
+            workload::non_negative(spec, "progressDeadlineSeconds", &path, faults);
+            if deadline <= spec["minReadySeconds"].as_i64().unwrap_or(0) {
+                faults.invalid(
+                    &path.child("progressDeadlineSeconds"),
+                    deadline,
+                    "must be greater than minReadySeconds",
+                );
+            }
+        }
+    }
+
+    fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        if part == Part::Status {
+            workload::status(new, faults);
+            let status = new.at(&["status"]).unwrap_or(&Value::Null);
+            let count = |key: &str| status[key].as_i64().unwrap_or(0);
+            let path = Path::new("status");
+            for (key, above, why) in [
+                ("updatedReplicas", "replicas", "cannot be greater than status.replicas"),
+                ("readyReplicas", "replicas", "cannot be greater than status.replicas"),
+                ("availableReplicas", "replicas", "cannot be greater than status.replicas"),
+                ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
+            ] {
+                if count(key) > count(above) {
+                    faults.invalid(&path.child(key), count(key), why);
+                }
+            }
+            let (was, is) = (old.int(&["status", "collisionCount"]), new.int(&["status", "collisionCount"]));
+            if was.is_some() && is.unwrap_or(0) < was.unwrap_or(0) {
+                let shown = is.unwrap_or(0);
+                faults.invalid(&path.child("collisionCount"), shown, "cannot be decremented");
+            }
+            return;
+        }
+        self.validate_create(new, faults);
+        workload::immutable_selector(new, old, faults);
+    }
+
+    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::subdomain(name, prefix)
+    }
+
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        super::warnings::template(object)
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        super::strategy::not_a_known_field(path)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
+        let count = |key: &str| object.int(&["status", key]).unwrap_or(0);
+        let desired = object.int(&["spec", "replicas"]).unwrap_or(0);
+        let [names, images] = containers(object);
+        vec![
+            text(object.name()),
+            text(format!("{}/{desired}", count("readyReplicas"))),
+            number(object, &["status", "updatedReplicas"]),
+            number(object, &["status", "availableReplicas"]),
+            age(object, now),
+            names,
+            images,
+            selector(object, &["spec", "selector"]),
+        ]
+    }
+}
+
+fn update_strategy(strategy: &Value, path: &Path, faults: &mut Faults) {
+    match txt(strategy, "type") {
+        "Recreate" => {
+            if has(strategy, "rollingUpdate") {
+                let why = "may not be specified when strategy `type` is 'Recreate'";
+                faults.forbidden(&path.child("rollingUpdate"), why);
+            }
+        }
+        "RollingUpdate" => {
+            let path = path.child("rollingUpdate");
+            let rolling = &strategy["rollingUpdate"];
+            if rolling.is_null() {
+                faults.required(&path, "this should be defaulted and never be nil");
+                return;
+            }
+            for key in ["maxUnavailable", "maxSurge"] {
+                workload::amount(&rolling[key], &path.child(key), faults);
+            }
+            if workload::is_zero(&rolling["maxUnavailable"]) && workload::is_zero(&rolling["maxSurge"]) {
+                let shown = &rolling["maxUnavailable"];
+                faults.invalid(&path.child("maxUnavailable"), shown, "may not be 0 when `maxSurge` is 0");
+            }
+            workload::at_most_all(&rolling["maxUnavailable"], &path.child("maxUnavailable"), faults);
+        }
+        other => faults.not_supported(&path.child("type"), other, &["Recreate", "RollingUpdate"]),
+    }
+}

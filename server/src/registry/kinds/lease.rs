@@ -1,0 +1,91 @@
+//! Lease (coordination.k8s.io).
+
+use listwatch_proto::resource::Object;
+
+use super::super::table::{Cell, Column};
+use super::faults::{Faults, Path};
+use super::names;
+use super::print::{AGE, NAME, age, column, text};
+use super::strategy::{Part, Strategy};
+
+pub(super) struct LeaseStrategy;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Holder",
+        "string",
+        "holderIdentity contains the identity of the holder of a current lease. If Coordinated Leader Election is used, the holder identity must be equal to the elected LeaseCandidate.metadata.name field.",
+        0,
+    ),
+    AGE,
+];
+
+impl Strategy for LeaseStrategy {
+    fn schema(&self) -> &'static str {
+        "coordination/v1.Lease"
+    }
+
+    fn default(&self, _object: &mut Object) {}
+
+    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
+
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let spec = Path::new("spec");
+        if let Some(seconds) = object.int(&["spec", "leaseDurationSeconds"])
+            && seconds <= 0
+        {
+            faults.invalid(&spec.child("leaseDurationSeconds"), seconds, "must be greater than 0");
+        }
+        if let Some(transitions) = object.int(&["spec", "leaseTransitions"])
+            && transitions < 0
+        {
+            faults.invalid(&spec.child("leaseTransitions"), transitions, "must be greater than or equal to 0");
+        }
+        if object.at(&["spec", "strategy"]).is_some() && object.text(&["spec", "preferredHolder"]).is_empty() {
+            let strategy = object.text(&["spec", "strategy"]);
+            if !strategy.is_empty() {
+                faults.invalid_all(&spec.child("strategy"), strategy, names::qualified(strategy));
+            }
+        } else if !object.text(&["spec", "preferredHolder"]).is_empty() && object.text(&["spec", "strategy"]).is_empty()
+        {
+            faults.forbidden(&spec.child("preferredHolder"), "may only be specified when `strategy` is defined");
+        }
+    }
+
+    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+    }
+
+    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::subdomain(name, prefix)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        super::strategy::not_a_known_field(path)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
+        vec![text(object.name()), text(object.text(&["spec", "holderIdentity"])), age(object, now)]
+    }
+}

@@ -1,0 +1,37 @@
+//! What each kind means: defaults, validation, columns, selectable fields, and what each part of an object may change.
+//!
+//! One file for a kind, one [`Strategy`] in it. The rules that kinds share stand beside them: metadata, the pod template
+//! with its containers and volumes, names and labels. Texts of refusals are upstream's (Kubernetes 1.36).
+
+mod container;
+mod deployment;
+mod environment;
+mod event;
+mod faults;
+mod fields;
+mod lease;
+mod metadata;
+mod names;
+mod namespace;
+mod node;
+mod pod;
+mod pod_defaults;
+mod pod_print;
+mod pod_scheduling;
+mod pod_spec;
+mod pod_update;
+mod print;
+mod probe;
+mod replica_set;
+mod scale;
+mod strategy;
+mod volume;
+mod warnings;
+mod workload;
+
+#[cfg(test)]
+pub(super) use faults::quote as quoted;
+pub(super) use faults::{Faults, Path};
+pub(super) use metadata::{validate_new as validate_new_metadata, validate_update as validate_metadata_update};
+pub(super) use scale::{read as read_scale, write as write_scale};
+pub(super) use strategy::{Grace, Part, Strategy, strategy};

@@ -1,0 +1,59 @@
+//! The Scale of a Deployment or ReplicaSet (autoscaling/v1).
+
+use listwatch_proto::resource::{Cause, Kind, LabelSelector, Object, Status};
+use serde_json::{Value, json};
+
+use super::super::current::Current;
+
+/// The Scale of an object, with its resourceVersion if it has one.
+pub(in super::super) fn read(object: &Object) -> Object {
+    let mut metadata = json!({"name": object.name(), "namespace": object.namespace(), "uid": object.uid()});
+    for key in ["resourceVersion", "creationTimestamp"] {
+        if let Some(value) = object.at(&["metadata", key]) {
+            metadata[key] = value.clone();
+        }
+    }
+    let mut spec = json!({});
+    let desired = object.int(&["spec", "replicas"]).unwrap_or(0);
+    if desired != 0 {
+        spec["replicas"] = json!(desired);
+    }
+    let mut status = json!({"replicas": object.int(&["status", "replicas"]).unwrap_or(0)});
+    let selector = object.at(&["spec", "selector"]).and_then(|s| LabelSelector::from_json(s).ok());
+    if let Some(selector) = selector.filter(|s| !s.is_empty()) {
+        status["selector"] = json!(selector.to_string());
+    }
+    let scale = json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status,
+    });
+    Object::from_value(scale).expect("a literal map")
+}
+
+/// The object as it is once scaled.
+///
+/// # Errors
+/// `Invalid` for less than no replicas.
+pub(in super::super) fn write(kind: &'static Kind, current: &Current, scale: &Object) -> Result<Object, Status> {
+    let replicas = scale.int(&["spec", "replicas"]).unwrap_or(0);
+    if replicas < 0 {
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
+            field: "spec.replicas".into(),
+        };
+        let mut status = Status::invalid(kind, scale.name(), vec![cause]);
+        status.message = status.message.replacen(&full_name(kind), "Scale.autoscaling", 1);
+        (status.kind, status.group) = ("Scale".into(), "autoscaling".into());
+        return Err(status);
+    }
+    let mut object = current.object.clone();
+    object.set(&["spec", "replicas"], Value::from(replicas));
+    if let Some(revision) = scale.at(&["metadata", "resourceVersion"]) {
+        object.set(&["metadata", "resourceVersion"], revision.clone());
+    }
+    Ok(object)
+}
+
+fn full_name(kind: &'static Kind) -> String {
+    if kind.group.is_empty() { kind.kind.to_owned() } else { format!("{}.{}", kind.kind, kind.group) }
+}

@@ -1,0 +1,151 @@
+//! What a kind answers to the generic verbs.
+
+use listwatch_proto::resource::{Kind, Object};
+
+use super::super::table::{Cell, Column};
+use super::faults::Faults;
+use super::{deployment, event, lease, namespace, node, pod, replica_set};
+
+/// Which part of an object a write may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All but the status.
+    Main,
+    /// The status, and the metadata that a controller may write with it.
+    Status,
+    /// `spec.finalizers` of a namespace.
+    Finalize,
+}
+
+/// How a deletion waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grace {
+    /// The kind knows no grace: what has no finalizers goes at once.
+    None,
+    /// The object is marked, and goes after so many seconds at the latest (0 = now).
+    Seconds(i64),
+}
+
+/// The rules of a kind. The object is in canonical form wherever one is handed in.
+pub(crate) trait Strategy: Send + Sync {
+    /// The schema's name of the kind: `core/v1.Pod`.
+    fn schema(&self) -> &'static str;
+
+    /// Fills in what was left out (upstream's defaulting). Runs on every decoded object.
+    fn default(&self, object: &mut Object);
+
+    /// Takes away what a client may not set at birth, and admits the object (upstream's admission).
+    ///
+    /// # Errors
+    /// Why the object is forbidden.
+    fn prepare_create(&self, object: &mut Object) -> Result<(), String>;
+
+    /// Takes over from the old object what this part may not change.
+    fn prepare_update(&self, part: Part, new: &mut Object, old: &Object);
+
+    /// Every fault of a new object, metadata apart.
+    fn validate_create(&self, object: &Object, faults: &mut Faults);
+
+    /// Every fault of a change, metadata apart.
+    fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults);
+
+    /// What is wrong with a name of this kind, or a prefix of one.
+    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String>;
+
+    /// What a person should be told about a valid object.
+    fn warnings(&self, _object: &Object) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether `metadata.generation` counts changes of the spec.
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    /// Whether an update without resourceVersion is taken.
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Whether an update makes the object if there is none.
+    fn allows_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// How a deletion waits, given what the client asked for.
+    fn grace(&self, _object: &Object, _asked: Option<i64>) -> Grace {
+        Grace::None
+    }
+
+    /// Whether an object that is being deleted may now go.
+    fn may_go(&self, object: &Object) -> bool {
+        object.finalizers().next().is_none()
+            && object.int(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
+    }
+
+    /// Paths that field selectors may name, beside `metadata.name` and `metadata.namespace`.
+    fn fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// How a path that is not among them is refused.
+    fn unknown_field(&self, path: &str) -> String {
+        format!("field label not supported: {path}")
+    }
+
+    /// The value of one of [`Strategy::fields`].
+    fn field(&self, object: &Object, path: &str) -> Option<String> {
+        let keys: Vec<&str> = path.split('.').collect();
+        Some(object.text(&keys).to_owned())
+    }
+
+    /// The printed columns.
+    fn columns(&self) -> &'static [Column];
+
+    /// The printed cells; `now` in seconds since 1970.
+    fn cells(&self, object: &Object, now: i64) -> Vec<Cell>;
+}
+
+/// The rules of a kind.
+pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
+    match (kind.group, kind.kind) {
+        ("", "Namespace") => &namespace::NamespaceStrategy,
+        ("", "Node") => &node::NodeStrategy,
+        ("", "Pod") => &pod::PodStrategy,
+        ("", "Event") => &event::EventStrategy,
+        ("apps", "Deployment") => &deployment::DeploymentStrategy,
+        ("apps", "ReplicaSet") => &replica_set::ReplicaSetStrategy,
+        ("coordination.k8s.io", "Lease") => &lease::LeaseStrategy,
+        (group, kind) => unreachable!("{kind} of {group:?} is listed as served and has no strategy"),
+    }
+}
+
+/// Takes these top-level fields from the old object.
+pub(super) fn keep(new: &mut Object, old: &Object, fields: &[&str]) {
+    for field in fields {
+        match old.0.get(*field) {
+            Some(value) => drop(new.0.insert((*field).to_owned(), value.clone())),
+            None => drop(new.0.remove(*field)),
+        }
+    }
+}
+
+/// How most kinds refuse a field selector.
+pub(super) fn not_a_known_field(path: &str) -> String {
+    format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use listwatch_proto::resource::KINDS;
+
+    #[test]
+    fn every_served_kind_has_a_strategy_and_a_schema() {
+        for kind in KINDS {
+            let name = strategy(kind).schema();
+            assert!(super::super::super::schema::schema().find(name).is_some(), "{name}");
+            assert!(name.ends_with(kind.kind), "{name}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Get and list: reads of one object, a collection, or a page of one.
+//!
+//! Invariant: all pages of a list are cut from the snapshot of its first page, and say so.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use listwatch_proto::resource::{Object, Status};
+use serde::{Deserialize, Serialize};
+
+use super::current::is_object;
+use super::error::{continue_too_old, list_too_old, too_large_revision};
+use super::selection::Selection;
+use super::{ListOptions, ListPage, Registry, StoreError, StoreWatcher, StoredObject, Target};
+use crate::storage::{KeyRange, RangeEnd};
+
+/// Keys read at a time while a page is being filled through selectors.
+const CHUNK: usize = 500;
+
+/// Where the next page begins (apimachinery's continue token).
+#[derive(Serialize, Deserialize)]
+struct Token {
+    v: String,
+    rv: i64,
+    start: String,
+}
+
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
+/// What to read, once the options are understood.
+struct Plan {
+    selection: Selection,
+    range: KeyRange,
+    /// 0 = the latest.
+    revision: i64,
+    limit: usize,
+    continued: bool,
+    exact: bool,
+}
+
+impl Registry {
+    /// Reads an object, not older than `min_revision`.
+    pub(super) async fn get_object(&self, target: &Target, min_revision: i64) -> Result<StoredObject, Status> {
+        self.reach(min_revision).await?;
+        match self.current(target.kind, &target.namespace, &target.name).await? {
+            Some(current) => Ok(current.stored(target.kind)),
+            None => Err(Status::not_found(target.kind, &target.name)),
+        }
+    }
+
+    /// Reads a collection or a page of it.
+    pub(super) async fn list_objects(&self, target: &Target, options: &ListOptions) -> Result<ListPage, Status> {
+        let plan = plan(target, options)?;
+        self.reach(options.min_revision.max(plan.revision)).await?;
+        let revision = if plan.revision > 0 { plan.revision } else { self.revision() };
+        self.page(&plan, revision).await.map_err(|error| match error {
+            StoreError::Compacted { oldest, current, .. } if plan.continued => continue_too_old(oldest, current),
+            StoreError::Compacted { oldest, current, .. } if plan.exact => list_too_old(oldest, current),
+            other => other.into(),
+        })
+    }
+
+    /// Waits until the store has reached a revision.
+    ///
+    /// # Errors
+    /// `Timeout` when it does not within [`super::RegistryOptions::revision_wait`].
+    pub(super) async fn reach(&self, revision: i64) -> Result<(), Status> {
+        if revision <= self.revision() {
+            return Ok(());
+        }
+        let wait = self.shared.options.revision_wait;
+        match tokio::time::timeout(wait, self.reached(revision)).await {
+            Ok(reached) => Ok(reached?),
+            Err(_) => Err(too_large_revision(revision, self.revision())),
+        }
+    }
+
+    /// Waits for a revision without limit.
+    pub(super) async fn reached(&self, revision: i64) -> Result<(), StoreError> {
+        let watcher = StoreWatcher { target: format!("revision {revision}"), ..StoreWatcher::default() };
+        let mut watch = self.shared.store.watch(&KeyRange::all(), revision, &watcher).await?;
+        while self.revision() < revision {
+            if watch.next().await?.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn page(&self, plan: &Plan, revision: i64) -> Result<ListPage, StoreError> {
+        let selective = plan.selection.has_selectors();
+        let chunk = match (plan.limit, selective) {
+            (0, false) => 0,
+            (0, true) => CHUNK,
+            (limit, false) => limit,
+            (limit, true) => limit.max(CHUNK),
+        };
+        let mut items = Vec::new();
+        let mut range = plan.range.clone();
+        let (mut last, mut left) = (None, 0);
+        'read: loop {
+            let page = self.shared.store.range(&range, revision, chunk).await?;
+            let (found, mut looked_at) = (page.kvs.len() as i64, 0);
+            for kv in page.kvs {
+                looked_at += 1;
+                last = Some(kv.key.clone());
+                if !plan.selection.owns(&kv.key) || !is_object(&kv) {
+                    continue;
+                }
+                if selective && !Object::from_slice(&kv.value).is_ok_and(|object| plan.selection.matches(&object)) {
+                    continue;
+                }
+                items.push(StoredObject::new(plan.selection.kind, kv.value, kv.mod_revision));
+                if plan.limit > 0 && items.len() == plan.limit {
+                    left = page.count - looked_at;
+                    break 'read;
+                }
+            }
+            let more = page.more && found > 0;
+            let Some(key) = last.as_ref().filter(|_| more) else { break };
+            range.key = after(key);
+        }
+        let mut answer = ListPage { items, revision, continue_token: String::new(), remaining: None };
+        if let Some(last) = last.filter(|_| left > 0) {
+            answer.continue_token = token(&plan.selection, revision, &last);
+            answer.remaining = (!selective).then_some(left);
+        }
+        Ok(answer)
+    }
+}
+
+/// The first key behind this one.
+fn after(key: &[u8]) -> Bytes {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    Bytes::from(next)
+}
+
+fn plan(target: &Target, options: &ListOptions) -> Result<Plan, Status> {
+    let selection = Selection::read(target, &options.label_selector, &options.field_selector)?;
+    let mut range = selection.range();
+    let mut revision = options.exact_revision.max(0);
+    if options.exact_revision > 0 && options.min_revision > 0 {
+        return Err(Status::bad_request("an exact and a least revision exclude each other"));
+    }
+    let continued = !options.continue_token.is_empty();
+    if continued {
+        if options.exact_revision != 0 || options.min_revision != 0 {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let (start, rv) = start_of(&selection, &options.continue_token)?;
+        if !range.contains(&start) && range.end != RangeEnd::Single {
+            return Err(invalid_token("the key is not one of the collection"));
+        }
+        range.key = start;
+        // A negative revision goes on in what is there now, not in the snapshot.
+        revision = rv.max(0);
+    }
+    let limit = usize::try_from(options.limit).unwrap_or(0);
+    Ok(Plan { selection, range, revision, limit, continued, exact: options.exact_revision > 0 })
+}
+
+fn token(selection: &Selection, revision: i64, last: &[u8]) -> String {
+    let prefix = selection.kind.collection_key(&selection.namespace);
+    let last = String::from_utf8_lossy(last);
+    let start = format!("{}\0", last.strip_prefix(&prefix).unwrap_or(&last));
+    let token = Token { v: TOKEN_VERSION.to_owned(), rv: revision, start };
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token always serializes"))
+}
+
+fn start_of(selection: &Selection, text: &str) -> Result<(Bytes, i64), Status> {
+    let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid_token(&e.to_string()))?;
+    let token: Token = serde_json::from_slice(&bytes).map_err(|e| invalid_token(&e.to_string()))?;
+    if token.v != TOKEN_VERSION {
+        return Err(invalid_token(&format!("the version {:?} is not recognized", token.v)));
+    }
+    if token.rv == 0 {
+        return Err(invalid_token("it names no revision"));
+    }
+    if token.start.is_empty() || token.start.split(['/', '\0']).any(|part| part == "..") {
+        return Err(invalid_token("it names no key"));
+    }
+    let key = format!("{}{}", selection.kind.collection_key(&selection.namespace), token.start);
+    Ok((Bytes::from(key), token.rv))
+}
+
+fn invalid_token(why: &str) -> Status {
+    Status::bad_request(format!("continue key is not valid: {why}"))
+}

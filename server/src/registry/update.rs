@@ -1,0 +1,206 @@
+//! Update and patch: an object, or the part of it that a subresource owns, is changed.
+//!
+//! Invariant: a change is judged on the object as it was read and written under a guard that it still is so. Only a
+//! client that named no resourceVersion has its change judged anew when somebody else was faster.
+
+use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status};
+use serde_json::Value;
+
+use super::body::{self, Expected};
+use super::current::{Current, ROUNDS_MAX};
+use super::error::MODIFIED;
+use super::kinds::{Faults, Part, Strategy, strategy, validate_metadata_update};
+use super::{Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
+
+/// Metadata that a client cannot change: it is taken from the stored object.
+const KEPT: [&str; 5] =
+    ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
+
+impl Registry {
+    /// Replaces an object or a part of it.
+    pub(super) async fn update_object(
+        &self,
+        context: &RequestContext,
+        target: &Target,
+        body: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        let (kind, part) = (target.kind, part(target)?);
+        let rules = strategy(kind);
+        let api_version = kind.api_version();
+        let expected = Expected { api_version: &api_version, kind: kind.kind, schema: rules.schema() };
+        let body = body::read(expected, body, options.field_validation)?;
+        let (mut new, mut warnings) = (body.object, body.warnings);
+        self.place(target, &mut new)?;
+        if new.name() != target.name {
+            return Err(wrong_name(new.name(), &target.name));
+        }
+        rules.default(&mut new);
+        let wanted = wanted_revision(&new)?;
+        for _ in 0..ROUNDS_MAX {
+            let Some(current) = self.current(kind, new.namespace(), &target.name).await? else {
+                if part != Part::Main || !rules.allows_create_on_update() {
+                    return Err(Status::not_found(kind, &target.name));
+                }
+                if wanted.is_some() {
+                    return Err(Status::conflict(kind, &target.name, MODIFIED));
+                }
+                let object = self.give_birth(context, kind, new, options.dry_run, &mut warnings).await?;
+                return Ok(Written { revision: self.revision(), object, created: true, warnings });
+            };
+            check_identity(kind, &new, &current)?;
+            match wanted {
+                Some(revision) if revision != current.revision => {
+                    return Err(Status::conflict(kind, &target.name, MODIFIED));
+                }
+                None if !rules.allows_unconditional_update() => return Err(revision_required(kind, &target.name)),
+                _ => {}
+            }
+            if let Some(object) = self.change(context, kind, part, new.clone(), &current, options.dry_run).await? {
+                warnings.extend(rules.warnings(object.object()));
+                return Ok(Written { revision: self.revision(), object, created: false, warnings });
+            }
+            if wanted.is_some() {
+                return Err(Status::conflict(kind, &target.name, MODIFIED));
+            }
+        }
+        Err(too_busy(kind, &target.name))
+    }
+
+    /// Judges a change of the current object and writes it. `None` = somebody else was faster.
+    pub(super) async fn change(
+        &self,
+        context: &RequestContext,
+        kind: &'static Kind,
+        part: Part,
+        mut new: Object,
+        current: &Current,
+        dry_run: bool,
+    ) -> Result<Option<StoredObject>, Status> {
+        let rules = strategy(kind);
+        let old = &current.object;
+        keep_metadata(&mut new, old);
+        rules.prepare_update(part, &mut new, old);
+        bump_generation(rules, &mut new, old);
+        let mut faults = Faults::new();
+        validate_metadata_update(kind, rules, &new, old, &mut faults);
+        rules.validate_update(part, &new, old, &mut faults);
+        if !faults.is_empty() {
+            return Err(Status::invalid(kind, old.name(), faults.into_causes()));
+        }
+        if old.is_terminating() && rules.may_go(&new) {
+            // The last finalizer is gone: the object goes with it, in this request.
+            if !dry_run && self.remove(context, current).await?.is_none() {
+                return Ok(None);
+            }
+            return Ok(Some(StoredObject::of(kind, new, current.revision)));
+        }
+        if new == *old {
+            return Ok(Some(current.stored(kind)));
+        }
+        if dry_run {
+            return Ok(Some(StoredObject::of(kind, new, current.revision)));
+        }
+        self.write_back(context, kind, current, new).await
+    }
+}
+
+/// Which part a target's subresource owns.
+pub(super) fn part(target: &Target) -> Result<Part, Status> {
+    match target.subresource.as_str() {
+        "" => Ok(Part::Main),
+        "status" => Ok(Part::Status),
+        "finalize" => Ok(Part::Finalize),
+        _ => Err(super::error::not_served()),
+    }
+}
+
+/// The revision that an object's resourceVersion wants; none and 0 want any.
+///
+/// # Errors
+/// `BadRequest` for what is no number, in the words of Go's parser.
+pub(super) fn wanted_revision(object: &Object) -> Result<Option<i64>, Status> {
+    let text = object.text(&["metadata", "resourceVersion"]);
+    parse_revision(text).map(|revision| Some(revision).filter(|r| *r != 0))
+}
+
+/// A resourceVersion as a number; empty is 0.
+pub(super) fn parse_revision(text: &str) -> Result<i64, Status> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let digits = text.bytes().all(|b| b.is_ascii_digit());
+    match text.parse::<i64>() {
+        Ok(revision) if digits => Ok(revision),
+        // Beyond any revision there will ever be.
+        Err(_) if digits => Ok(i64::MAX),
+        _ => Err(Status::bad_request(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
+    }
+}
+
+/// 400: the object is not the one that the request names.
+pub(super) fn wrong_name(own: &str, sent: &str) -> Status {
+    Status::bad_request(if own.is_empty() {
+        format!("the name of the object ({sent} based on URL) was undeterminable: name must be provided")
+    } else {
+        format!("the name of the object ({own}) does not match the name on the URL ({sent})")
+    })
+}
+
+/// 429: the object changed each time it was judged.
+pub(super) fn too_busy(kind: &'static Kind, name: &str) -> Status {
+    let message = format!("{} \"{name}\" is changed too often by others for this change to be made", kind.name());
+    let mut status = Status::new(Reason::TooManyRequests, message);
+    status.retry_after_seconds = 1;
+    status
+}
+
+fn revision_required(kind: &'static Kind, name: &str) -> Status {
+    let cause = Cause {
+        reason: "FieldValueInvalid".into(),
+        message: "Invalid value: 0: must be specified for an update".into(),
+        field: "metadata.resourceVersion".into(),
+    };
+    let mut status = Status::invalid(kind, name, vec![cause]);
+    status.message = status.message.replacen(&status.kind, kind.plural, 1);
+    status.kind = kind.plural.to_owned();
+    status
+}
+
+/// An object sent with a uid wants the object of that uid.
+fn check_identity(kind: &'static Kind, new: &Object, current: &Current) -> Result<(), Status> {
+    let (wanted, own) = (new.uid(), current.object.uid());
+    if wanted.is_empty() || wanted == own {
+        return Ok(());
+    }
+    let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {own}");
+    Err(Status::conflict(kind, current.object.name(), &invalid_object(current, &why)))
+}
+
+/// Upstream's words for an object that is not the one meant.
+pub(super) fn invalid_object(current: &Current, why: &str) -> String {
+    let key = String::from_utf8_lossy(&current.key);
+    format!("StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}")
+}
+
+fn keep_metadata(new: &mut Object, old: &Object) {
+    new.remove(&["metadata", "resourceVersion"]);
+    for key in KEPT {
+        match old.at(&["metadata", key]) {
+            Some(value) => new.set(&["metadata", key], value.clone()),
+            None => {
+                new.remove(&["metadata", key]);
+            }
+        }
+    }
+    if new.uid().is_empty() {
+        new.set(&["metadata", "uid"], old.uid());
+    }
+}
+
+/// The generation counts changes of the spec.
+fn bump_generation(rules: &dyn Strategy, new: &mut Object, old: &Object) {
+    if rules.has_generation() && new.0.get("spec") != old.0.get("spec") {
+        new.set(&["metadata", "generation"], Value::from(old.generation() + 1));
+    }
+}
