@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
-use super::queue::{Lead, Queue, Slot};
+use super::queue::{Lead, Queue, Taken};
 use super::request::{Class, Reply, Request};
 use crate::clock::Clock;
 use crate::storage::housekeeping::Backlog;
@@ -81,7 +81,7 @@ struct Writer {
 }
 
 /// Answers that wait for the frame to be durable.
-type Answers = Vec<(Arc<Slot>, Result<Reply, Error>)>;
+type Answers = Vec<(Taken, Result<Reply, Error>)>;
 
 /// What a group does beside its keys, once durable.
 #[derive(Debug, Default)]
@@ -107,7 +107,7 @@ impl Lead for Committer {
         let mut aside = Aside::default();
         let mut lessor = self.lessor.lock();
         let store = self.store.read();
-        let outcome = match Class::of(&first) {
+        let outcome = match first.class() {
             Class::Txn => self.gather_txns(first, queue, &store, &lessor, &mut writer.frame, &mut answers),
             Class::Lease => {
                 self.gather_leases(first, queue, &mut lessor, &mut writer.frame, &mut answers, &mut aside);
@@ -126,6 +126,10 @@ impl Lead for Committer {
         for (slot, answer) in answers {
             slot.complete(answer);
         }
+    }
+
+    fn panicked(&self) {
+        self.poison("a commit panicked");
     }
 }
 
@@ -206,7 +210,7 @@ impl Committer {
 
     fn gather_txns(
         &self,
-        first: Arc<Slot>,
+        first: Taken,
         queue: &Queue,
         store: &Store,
         lessor: &Lessor,
@@ -229,7 +233,7 @@ impl Committer {
 
     fn gather_leases(
         &self,
-        first: Arc<Slot>,
+        first: Taken,
         queue: &Queue,
         lessor: &mut Lessor,
         frame: &mut FrameBuilder,
@@ -265,7 +269,7 @@ impl Committer {
 
     fn alone(
         &self,
-        slot: Arc<Slot>,
+        slot: Taken,
         store: &Store,
         lessor: &Lessor,
         frame: &mut FrameBuilder,

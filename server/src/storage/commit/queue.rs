@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -23,6 +24,9 @@ pub const QUEUE_REQUESTS_MAX: usize = 16 << 10;
 pub trait Lead: Send + Sync {
     /// Takes requests by [`Queue::pop`] and completes each.
     fn lead(&self, queue: &Queue);
+
+    /// [`Lead::lead`] panicked: nobody knows what it has done, so everything from now on must be refused.
+    fn panicked(&self);
 }
 
 /// Requests that wait for a leader.
@@ -39,7 +43,7 @@ struct Waiting {
 
 /// One request with its place for the answer.
 #[derive(Debug)]
-pub struct Slot {
+struct Slot {
     class: Class,
     request: Mutex<Option<Request>>,
     state: Mutex<SlotState>,
@@ -57,14 +61,44 @@ enum SlotState {
     Gone,
 }
 
-impl Slot {
-    /// The request; taken once, by the leader.
+/// A request in the leader's hands. Dropped without an answer, as by a panic, its caller is told that the store is
+/// done for.
+#[derive(Debug)]
+pub struct Taken {
+    slot: Arc<Slot>,
+}
+
+impl Taken {
+    /// The request; taken once.
     pub fn take(&self) -> Request {
-        self.request.lock().take().expect("a request is evaluated once")
+        self.slot.request.lock().take().expect("a request is evaluated once")
+    }
+
+    /// Its class.
+    pub fn class(&self) -> Class {
+        self.slot.class
     }
 
     /// Answers, and wakes the caller.
-    pub fn complete(&self, answer: Result<Reply, Error>) {
+    pub fn complete(self, answer: Result<Reply, Error>) {
+        self.slot.complete(answer);
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.slot.is_unanswered() {
+            self.slot.complete(Err(Error::Poisoned { reason: "a commit panicked".into() }));
+        }
+    }
+}
+
+impl Slot {
+    fn is_unanswered(&self) -> bool {
+        matches!(*self.state.lock(), SlotState::Waiting(_) | SlotState::Lead)
+    }
+
+    fn complete(&self, answer: Result<Reply, Error>) {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, SlotState::Done(answer)) {
             SlotState::Waiting(Some(waker)) => {
@@ -114,13 +148,13 @@ impl Queue {
     }
 
     /// The next request if it is of the class (any, for `None`).
-    pub fn pop(&self, class: Option<Class>) -> Option<Arc<Slot>> {
+    pub fn pop(&self, class: Option<Class>) -> Option<Taken> {
         let mut state = self.state.lock();
         let next = state.slots.front()?;
         if class.is_some_and(|class| class != next.class || class == Class::Alone) {
             return None;
         }
-        state.slots.pop_front()
+        state.slots.pop_front().map(|slot| Taken { slot })
     }
 
     /// How many requests wait.
@@ -136,7 +170,9 @@ impl Queue {
     /// Leads one group, then passes the lead on, or goes on if nobody is there to take it.
     fn lead(&self, leader: &dyn Lead) {
         loop {
-            leader.lead(self);
+            if catch_unwind(AssertUnwindSafe(|| leader.lead(self))).is_err() {
+                leader.panicked();
+            }
             let mut state = self.state.lock();
             if state.slots.is_empty() {
                 state.leading = false;
@@ -146,13 +182,6 @@ impl Queue {
                 return;
             }
         }
-    }
-}
-
-impl Class {
-    /// The class of a slot, for the leader.
-    pub fn of(slot: &Slot) -> Class {
-        slot.class
     }
 }
 
@@ -263,3 +292,6 @@ pub fn in_place<T>(work: impl FnOnce() -> T) -> T {
         _ => work(),
     }
 }
+
+#[cfg(test)]
+mod tests;

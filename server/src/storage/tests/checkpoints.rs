@@ -77,6 +77,37 @@ fn segments_below_the_floor_go_and_reads_at_the_floor_stay() {
     assert!(matches!(engine.compact(floor, false), Err(Error::Compacted { .. })));
 }
 
+/// A key that rests below the floor, then changes when its log is long gone, is still read at the floor as it was.
+#[test]
+fn put_at_5_compact_10_segments_gone_put_at_15_restart_read_at_12() {
+    let world = World::new();
+    let engine = world.open();
+    let fill_to = |engine: &Engine, revision: i64| {
+        // Large fillers, so that every few revisions fill a segment.
+        while engine.revision() < revision {
+            put(engine, "filler", &"x".repeat(5000));
+        }
+    };
+    fill_to(&engine, 4);
+    assert_eq!(put(&engine, "k", "as of 5"), 5);
+    fill_to(&engine, 14);
+    engine.compact(10, false).unwrap();
+    engine.checkpoint().unwrap();
+    let before = segments(&world);
+    world.clock.advance(world.options.checkpoint.retention);
+    engine.checkpoint().unwrap();
+    assert_eq!(engine.retained(), 10);
+    assert!(!segments(&world).contains(&before[0]), "the segment of revision 5 is still there");
+    assert_eq!(put(&engine, "k", "as of 15"), 15);
+    engine.checkpoint().unwrap();
+    assert_eq!(get(&engine, "k", 12).as_deref(), Some("as of 5"));
+    engine.close();
+    let engine = world.open();
+    assert_eq!(get(&engine, "k", 12).as_deref(), Some("as of 5"));
+    assert_eq!(get(&engine, "k", 0).as_deref(), Some("as of 15"));
+    assert!(matches!(content(&engine, 9), Err(Error::Compacted { .. })));
+}
+
 /// A delete exactly at the floor is seen by a watch from it, also when the log around it is gone from the index.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_watch_from_the_floor_sees_a_delete_at_it() {

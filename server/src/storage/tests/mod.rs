@@ -5,6 +5,8 @@ mod checkpoints;
 
 mod harness;
 
+mod leases;
+
 mod model;
 
 mod power;

@@ -106,3 +106,109 @@ async fn closing_ends_watches_with_a_reason() {
     engine.close();
     assert!(matches!(next(&mut watcher).await, Err(crate::storage::WatchError::Closed)));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_from_the_past_catches_up_while_others_write() {
+    let mut world = World::new();
+    // No value in memory: each state before is read from the log.
+    world.options.value_cache_bytes = 0;
+    let engine = world.open();
+    for i in 0..1000 {
+        put(&engine, "k", &i.to_string());
+    }
+    drop(engine);
+    let engine = world.open();
+    let writer = {
+        let engine = engine.clone();
+        std::thread::spawn(move || (1000..3000).for_each(|i| drop(put(&engine, "k", &i.to_string()))))
+    };
+    let mut watcher = watch(&engine, KeyRange::single("k"), 2);
+    let lines = take(&mut watcher, 3000).await;
+    writer.join().expect("the writer ends");
+    for (i, line) in lines.iter().enumerate() {
+        let before = if i == 0 { String::new() } else { format!("<{}", i - 1) };
+        assert_eq!(*line, format!("+k={i}@{}{before}", i + 2));
+    }
+    assert_eq!(lines.len(), 3000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watcher_that_compaction_passes_is_told_where_history_begins() {
+    let world = World::new();
+    let engine = world.open();
+    // More than one message holds.
+    let value = "x".repeat(1000);
+    for _ in 0..3000 {
+        put(&engine, "k", &value);
+    }
+    drop(engine);
+    let engine = world.open();
+    let mut behind = watch(&engine, KeyRange::all(), 2);
+    next(&mut behind).await.expect("history is there");
+    let mut idle = watch(&engine, KeyRange::single("other"), 0);
+    engine.compact(2900, false).expect("compacted");
+    engine.expire(2900).expect("expired");
+    engine.checkpoint().expect("the floor is moved");
+    loop {
+        match next(&mut behind).await {
+            Ok(_) => {}
+            Err(crate::storage::WatchError::Compacted { compacted, current }) => {
+                assert_eq!((compacted, current), (2900, 3001));
+                break;
+            }
+            Err(other) => panic!("the watch ended with {other}"),
+        }
+    }
+    // One in step is not touched, and can come back where it was.
+    put(&engine, "other", "x");
+    assert_eq!(take(&mut idle, 1).await, ["+other=x@3002"]);
+    let from = idle.progress() + 1;
+    drop(idle);
+    put(&engine, "other", "y");
+    assert_eq!(take(&mut watch(&engine, KeyRange::single("other"), from), 1).await, ["+other=y@3003<x"]);
+    let refused = engine.watch(crate::storage::WatchOptions::new(KeyRange::all(), 2899));
+    assert!(matches!(refused, Err(crate::storage::Error::Compacted { requested: 2899, compacted: 2900 })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_is_given_up_loses_nothing() {
+    let world = World::new();
+    let engine = world.open();
+    let mut watcher = watch(&engine, KeyRange::all(), 0);
+    let writer = {
+        let engine = engine.clone();
+        std::thread::spawn(move || (0..500).for_each(|i| drop(put(&engine, "k", &i.to_string()))))
+    };
+    let mut revision = 1;
+    while revision < 501 {
+        // Polled once and given up, over and over.
+        let polled = futures::FutureExt::now_or_never(watcher.next());
+        if let Some(message) = polled {
+            let crate::storage::WatchMessage::Events { events, .. } = message.expect("the watch goes on");
+            for event in events {
+                revision += 1;
+                assert_eq!(event.revision(), revision);
+            }
+        }
+        assert!(watcher.progress() >= revision);
+    }
+    writer.join().expect("the writer ends");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_leave_out_what_they_name() {
+    let world = World::new();
+    let engine = world.open();
+    let options = crate::storage::WatchOptions::new(KeyRange::all(), 0);
+    let mut puts = engine.watch(crate::storage::WatchOptions { no_delete: true, ..options.clone() }).expect("begins");
+    let mut deletes = engine.watch(crate::storage::WatchOptions { no_put: true, ..options }).expect("begins");
+    put(&engine, "a", "1");
+    delete(&engine, "a");
+    put(&engine, "b", "2");
+    assert_eq!(take(&mut puts, 2).await, ["+a=1@2", "+b=2@4"]);
+    assert_eq!(take(&mut deletes, 1).await, ["-a@3<1"]);
+    assert_eq!((puts.progress(), deletes.progress()), (4, 4));
+    let infos = engine.watchers();
+    assert_eq!(infos.len(), 2);
+    assert!(infos.iter().all(|info| info.synced && info.lag == 0));
+}
