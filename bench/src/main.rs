@@ -5,6 +5,7 @@
 //!
 //! * [`put`], [`range`], [`watch`]: one load each, on a server that runs
 //! * [`compare`]: starts both servers and gives each load to them in turns
+//! * [`cluster`]: whole clusters of ours, from a cold start to Running pods
 //! * [`load`]: many clients in a closed loop; [`stats`]: what they measured; [`cpu`]: what the server spent
 //! * [`servers`]: starting and stopping; [`report`]: tables
 
@@ -16,6 +17,7 @@ mod put;
 mod range;
 mod watch;
 
+mod cluster;
 mod compare;
 mod report;
 mod servers;
@@ -40,6 +42,8 @@ enum Command {
     Watch(watch::WatchArgs),
     /// Our server and a real etcd in turns, in one run
     Compare(compare::CompareArgs),
+    /// Whole clusters of ours: a cold start, a Deployment, the memory of each process
+    Cluster(cluster::ClusterArgs),
 }
 
 #[tokio::main]
@@ -49,6 +53,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Range(args) => println!("{}", args.run().await?),
         Command::Watch(args) => println!("{}", args.run().await?),
         Command::Compare(args) => args.run().await?,
+        Command::Cluster(args) => args.run().await?,
     }
     Ok(())
 }
