@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::storage::Durability;
+use crate::storage::{CheckpointOptions, Durability, LogSizes};
 use crate::transport::TlsFiles;
 
 /// etcd's port.
@@ -43,6 +43,11 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// `--durability`: when a write counts as safe.
     pub durability: Durability,
+    /// `--log-segment-bytes`: sizes of the log's files.
+    pub log: LogSizes,
+    /// `--checkpoint-log-bytes`, `--checkpoint-interval`, `--history-retention`: when the state follows the log, and how
+    /// long history stays after it was given up.
+    pub checkpoint: CheckpointOptions,
     /// The port of etcd's API.
     pub client: ClientPort,
     /// The TLS port of the resource API; `None` = the store alone.
@@ -123,6 +128,8 @@ impl Config {
         Config {
             data_dir: data_dir.into(),
             durability: Durability::Sync,
+            log: LogSizes::default(),
+            checkpoint: CheckpointOptions::default(),
             client: ClientPort {
                 listen: vec![ListenUrl { is_tls: false, address: (Ipv4Addr::LOCALHOST, CLIENT_PORT).into() }],
                 advertise: Vec::new(),

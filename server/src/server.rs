@@ -109,7 +109,12 @@ async fn open(
     ports: &Ports,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Engine, Option<SecureTls>), ServerError> {
-    let options = EngineOptions { durability: config.durability, ..EngineOptions::new(&config.data_dir) };
+    let options = EngineOptions {
+        durability: config.durability,
+        log: config.log.clone(),
+        checkpoint: config.checkpoint.clone(),
+        ..EngineOptions::new(&config.data_dir)
+    };
     let seams = Seams { clock: clock.clone(), ..Seams::real(&config.data_dir) };
     let engine = tokio::task::spawn_blocking(move || Engine::open(options, seams));
     let (dir, clock) = (config.data_dir.clone(), clock.clone());

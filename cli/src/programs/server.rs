@@ -9,13 +9,17 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use listwatch_server::config::{Certificates, ClientPort, Config, KubeletFiles, ListenUrl, SecurePort};
-use listwatch_server::storage::Durability;
+use listwatch_server::storage::{CheckpointOptions, Durability, LogSizes};
 use listwatch_server::transport::{ClientCertificates, TlsFiles};
 
 use super::program::{self, ProgramArgs};
 
 /// How often `--durability buffered` syncs unless told otherwise: what a power cut may cost.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Segments of the log: large enough for a frame of the largest request, small enough for its 32-bit places.
+const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// The store with etcd's API on 2379 and the resource API on 6443
 ///
@@ -41,6 +45,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "LW_EVENT_TTL", value_parser = duration, value_name = "DURATION", default_value = "1h")]
     event_ttl: Duration,
     #[command(flatten)]
+    storage: StorageArgs,
+    #[command(flatten)]
     client: ClientArgs,
     #[command(flatten)]
     secure: SecureArgs,
@@ -57,6 +63,25 @@ enum DurabilityArg {
     Buffered,
     /// Nothing is kept: all is gone with the process
     Memory,
+}
+
+/// Sizes and times of the store that few need to change.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Store")]
+struct StorageArgs {
+    /// Bytes of a full segment of the log [default: 16 MiB]
+    #[arg(long, env = "LW_LOG_SEGMENT_BYTES", value_name = "BYTES",
+        value_parser = clap::value_parser!(u64).range(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX))]
+    log_segment_bytes: Option<u64>,
+    /// Bytes of log after which a checkpoint is made [default: 32 MiB]
+    #[arg(long, env = "LW_CHECKPOINT_LOG_BYTES", value_name = "BYTES")]
+    checkpoint_log_bytes: Option<u64>,
+    /// The longest time between a write and its checkpoint [default: 10s]
+    #[arg(long, env = "LW_CHECKPOINT_INTERVAL", value_parser = duration, value_name = "DURATION")]
+    checkpoint_interval: Option<Duration>,
+    /// How long history can still be read by the resource API after it was compacted [default: 5m]
+    #[arg(long, env = "LW_HISTORY_RETENTION", value_parser = duration, value_name = "DURATION")]
+    history_retention: Option<Duration>,
 }
 
 /// The port of etcd's API.
@@ -164,12 +189,34 @@ impl ServerArgs {
         Ok(Config {
             data_dir: self.data_dir,
             durability,
+            log: self.storage.log(),
+            checkpoint: self.storage.checkpoint(),
             client: self.client.port()?,
             insecure_resource_port: self.secure.insecure_resource_port,
             secure: Some(self.secure.port()?),
             compaction_interval: self.compaction_interval,
             event_ttl: self.event_ttl,
         })
+    }
+}
+
+impl StorageArgs {
+    fn log(&self) -> LogSizes {
+        let usual = LogSizes::default();
+        let segment_bytes = self.log_segment_bytes.unwrap_or(usual.segment_bytes);
+        LogSizes { segment_bytes, first_segment_bytes: usual.first_segment_bytes.min(segment_bytes), ..usual }
+    }
+
+    fn checkpoint(&self) -> CheckpointOptions {
+        let usual = CheckpointOptions::default();
+        let log_bytes = self.checkpoint_log_bytes.unwrap_or(usual.log_bytes);
+        CheckpointOptions {
+            log_bytes,
+            interval: self.checkpoint_interval.unwrap_or(usual.interval),
+            log_bytes_max: usual.log_bytes_max.max(log_bytes.saturating_mul(2)),
+            retention: self.history_retention.unwrap_or(usual.retention),
+            ..usual
+        }
     }
 }
 
@@ -262,6 +309,8 @@ mod tests {
         let own = Config::new("default.listwatch");
         assert_eq!(config.client, own.client);
         assert_eq!(config.secure, own.secure);
+        assert_eq!(config.checkpoint, own.checkpoint);
+        assert_eq!(config.log, own.log);
         assert_eq!((config.compaction_interval, config.event_ttl), (COMPACTION_INTERVAL, EVENT_TTL));
     }
 

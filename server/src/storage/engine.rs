@@ -63,7 +63,7 @@ pub struct EngineOptions {
 }
 
 /// Sizes of the log's files.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSizes {
     /// Bytes of the first segment of a new store.
     pub first_segment_bytes: u64,
