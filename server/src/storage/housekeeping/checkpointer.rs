@@ -209,9 +209,12 @@ impl Work {
 
     /// Takes over the log up to where it stands now.
     fn checkpoint(&mut self) -> Result<(), Error> {
-        // Durability: nothing goes into the state before it is safe in the log.
-        self.parts.committer.flush()?;
         let stand = self.parts.committer.stand();
+        // Durability: nothing goes into the state before it is safe in the log, so this comes after the stand.
+        self.parts.committer.flush()?;
+        if self.parts.committer.poisoned().is_some() {
+            return Ok(());
+        }
         if stand.seq <= self.parts.writer.meta().applied.seq && stand.leases.is_empty() {
             return Ok(());
         }

@@ -145,3 +145,34 @@ async fn the_thread_ends_leases_on_time() {
     let took = clock.monotonic() - granted;
     assert!((Duration::from_millis(1900)..Duration::from_millis(2500)).contains(&took), "{took:?}");
 }
+
+#[test]
+fn the_first_seconds_after_a_long_outage_belong_to_renewals() {
+    let world = World::new();
+    let engine = world.open();
+    engine.lease_grant(1, 60).expect("granted");
+    engine.lease_grant(2, 3).expect("granted");
+    engine.checkpoint().expect("the state follows");
+    engine.close();
+    world.clock.advance(Duration::from_secs(1_000));
+    let engine = world.open();
+    pass(&world, &engine, 2);
+    assert_eq!(engine.leases(), [2, 1]);
+    pass(&world, &engine, 2);
+    assert_eq!(engine.leases(), [1]);
+    pass(&world, &engine, 2);
+    assert!(engine.leases().is_empty());
+}
+
+#[test]
+fn a_stalled_process_ends_no_lease_before_a_renewal_can_come() {
+    let world = World::new();
+    let engine = world.open();
+    engine.lease_grant(1, 20).expect("granted");
+    pass(&world, &engine, 1);
+    world.clock.advance(Duration::from_secs(100));
+    engine.end_due_leases();
+    assert_eq!(engine.lease_keep_alive(1).expect("answered"), Some(20));
+    pass(&world, &engine, 19);
+    assert_eq!(engine.leases(), [1]);
+}
