@@ -2,8 +2,10 @@
 //!
 //! * [`program`]: what all of them share: logging, the ready line, the stop signals, the pipe of the supervisor
 //! * [`server`]: the store and its APIs
+//! * [`kubelet`]: runs the pods of one node
 //! * [`shim`]: what a kubelet starts for each container
 
+mod kubelet;
 pub(crate) mod program;
 mod server;
 mod shim;
@@ -18,6 +20,7 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Server(server::ServerArgs),
+    Kubelet(Box<kubelet::KubeletArgs>),
     /// Run one container of one pod
     #[command(hide = true)]
     Shim(shim::ShimArgs),
@@ -30,6 +33,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Server(args) => server::run(args),
+        Command::Kubelet(args) => kubelet::run(*args),
         Command::Shim(args) => Ok(shim::run(&args)),
         Command::Builtin(args) => shim::run_builtin(&args),
     }

@@ -12,10 +12,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::builtin::Builtin;
-
 /// The environment variable with the host's search path for commands.
-const PATH_ENV: &str = "PATH";
+pub const PATH_ENV: &str = "PATH";
 
 /// Where commands are looked for when the kubelet has no `PATH` itself.
 pub const PATH_DEFAULT: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -70,20 +68,6 @@ pub enum ImageError {
     },
 }
 
-/// Why the program of an image cannot be told.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CommandError {
-    /// There is no such command on the host.
-    #[error("exec: {command:?}: executable file not found in $PATH")]
-    NotFound {
-        /// The command.
-        command: String,
-    },
-    /// A built-in does not understand its arguments.
-    #[error("{0}")]
-    Arguments(#[from] super::builtin::UnknownBuiltin),
-}
-
 /// What to execute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
@@ -118,8 +102,9 @@ impl Image {
         }
     }
 
-    /// The program that runs, given the pod's `command` (in place of the image's own) and `args`.
-    pub fn program(&self, command: &[String], args: &[String]) -> Result<Program, CommandError> {
+    /// The program that runs, given the pod's `command` (in place of the image's own) and `args`. Whether it is there
+    /// and understands its arguments shows when it is started.
+    pub fn program(&self, command: &[String], args: &[String]) -> Program {
         if let Some((first, rest)) = command.split_first() {
             let args = rest.iter().chain(args).cloned().collect();
             return host_program(first, args);
@@ -143,7 +128,7 @@ impl Image {
                 };
                 let words: Vec<_> = words.into_iter().chain(args.iter().cloned()).collect();
                 let name = words.first().cloned().unwrap_or_default();
-                Ok(Program { path: None, name, args: Builtin::parse(&words)?.words() })
+                Program { path: None, name, args: words }
             }
         }
     }
@@ -166,9 +151,9 @@ fn split_tag(image: &str) -> Option<(&str, &str)> {
     (lower && !name.is_empty() && !tag.is_empty()).then_some((name, tag))
 }
 
-fn host_program(command: &str, args: Vec<String>) -> Result<Program, CommandError> {
-    let path = find(command).ok_or_else(|| CommandError::NotFound { command: command.to_owned() })?;
-    Ok(Program { path: Some(path), name: command.to_owned(), args })
+fn host_program(command: &str, args: Vec<String>) -> Program {
+    let path = find(command).unwrap_or_else(|| PathBuf::from(command));
+    Program { path: Some(path), name: command.to_owned(), args }
 }
 
 fn find(command: &str) -> Option<PathBuf> {
@@ -217,7 +202,7 @@ mod tests {
     #[test]
     fn command_and_args_follow_the_rules_of_images() {
         let check = |image: &str, command: &str, args: &str, expected: &str| {
-            let program = Image::resolve(image).expect(image).program(&words(command), &words(args)).expect(image);
+            let program = Image::resolve(image).expect(image).program(&words(command), &words(args));
             assert_eq!([vec![program.name], program.args].concat().join(" "), expected);
         };
         check("busybox", "", "", "sh");
@@ -226,8 +211,8 @@ mod tests {
         check("busybox", "sh -c", "true", "sh -c true");
         check("host/sleep", "", "5", "sleep 5");
         check("soscscs/myapp:v1", "", "", "http http v1");
-        check("listwatch/crash", "", "3", "crash crash 3 0");
+        check("listwatch/crash", "", "3", "crash crash 3");
         let missing = Image::resolve("busybox").expect("known").program(&words("no-such-command-here"), &[]);
-        assert_eq!(missing, Err(CommandError::NotFound { command: "no-such-command-here".into() }));
+        assert_eq!(missing.path, Some(PathBuf::from("no-such-command-here")));
     }
 }

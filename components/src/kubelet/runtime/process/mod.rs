@@ -10,6 +10,7 @@
 //! * [`cri_log`]: its output on disk
 //! * [`attempt`], [`launch`]: the kubelet's side: what is there, and how one more is started
 //! * [`images`], [`builtin`], [`ports`]: what to run, and where it may listen
+//! * [`ProcessRuntime`]: all of it behind the kubelet's seam
 
 pub mod attempt;
 pub mod builtin;
@@ -19,6 +20,10 @@ pub mod images;
 pub mod launch;
 pub mod layout;
 pub mod lock;
+mod pod;
 pub mod ports;
 pub mod record;
+mod service;
 pub mod shim;
+
+pub use service::ProcessRuntime;

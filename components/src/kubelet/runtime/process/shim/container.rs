@@ -87,16 +87,19 @@ impl Container {
 
 /// The record of a program that could not be started; 128 is what container runtimes give.
 pub(super) fn start_failure(spec: &Spec, error: &io::Error) -> Exit {
-    let subject = if spec.cwd.is_dir() {
-        format!("exec: \"{}\"", spec.program.display())
+    let program = spec.program.display();
+    let message = if !spec.cwd.is_dir() {
+        format!("chdir to cwd (\"{}\"): {error}", spec.cwd.display())
+    } else if error.kind() == io::ErrorKind::NotFound && spec.program.components().count() == 1 {
+        format!("exec: \"{program}\": executable file not found in $PATH")
     } else {
-        format!("chdir to cwd (\"{}\")", spec.cwd.display())
+        format!("exec: \"{program}\": {error}")
     };
     Exit {
         code: 128,
         signal: None,
         ending: Ending::StartError,
-        message: format!("{subject}: {error}"),
+        message,
         started_at: None,
         finished_at: SystemClock.now(),
     }

@@ -1,0 +1,202 @@
+//! `lw kubelet`: runs the pods of one node.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use k8s_openapi::api::core::v1::Taint;
+use listwatch_components::{
+    client::{Client, ClientConfig},
+    clock,
+    kubelet::{self, Options, ServingCertificate, pod::backoff::BackoffLimits},
+};
+use listwatch_proto::resource::Quantity;
+use tokio_util::sync::CancellationToken;
+
+use super::program::{ProgramArgs, runtime, stop_signal};
+use crate::connection::ConnectionArgs;
+
+/// Run the pods of one node
+///
+/// Example: lw kubelet --kubeconfig node01.kubeconfig --hostname-override node01 --root-dir ./nodes/node01
+#[derive(Debug, Args)]
+pub(crate) struct KubeletArgs {
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// Name of the node; the machine's own if not given
+    #[arg(long, env = "LW_HOSTNAME_OVERRIDE", value_name = "NAME")]
+    hostname_override: Option<String>,
+    /// Directory with the node's pods; one kubelet at a time
+    #[arg(long, env = "LW_ROOT_DIR", value_name = "DIR")]
+    root_dir: PathBuf,
+    /// Wait for another kubelet on the directory to end, instead of refusing
+    #[arg(long, env = "LW_WAIT_FOR_LOCK")]
+    wait_for_lock: bool,
+    /// What runs the containers
+    #[arg(long, env = "LW_RUNTIME", value_enum, default_value_t = RuntimeKind::Process)]
+    runtime: RuntimeKind,
+    /// What the node offers, over cpu=4,memory=8Gi,pods=110
+    #[arg(long, env = "LW_NODE_CAPACITY", value_name = "NAME=QUANTITY,…", value_delimiter = ',')]
+    node_capacity: Vec<String>,
+    /// Labels of the node beside the ones that every node has
+    #[arg(long, env = "LW_NODE_LABELS", value_name = "KEY=VALUE,…", value_delimiter = ',')]
+    node_labels: Vec<String>,
+    /// Taints that the node is created with
+    #[arg(long, env = "LW_REGISTER_WITH_TAINTS", value_name = "KEY[=VALUE]:EFFECT,…", value_delimiter = ',')]
+    register_with_taints: Vec<String>,
+    /// Address of the kubelet's own server, and of the node
+    #[arg(long, env = "LW_ADDRESS", value_name = "IP", default_value = "127.0.0.1")]
+    address: IpAddr,
+    /// Port of the kubelet's own server; 0 takes a free one
+    #[arg(long, env = "LW_PORT", value_name = "PORT", default_value_t = 10250)]
+    port: u16,
+    /// Certificate of the kubelet's own server; the client certificate if not given
+    #[arg(long, env = "LW_TLS_CERT_FILE", value_name = "FILE", requires = "tls_private_key_file")]
+    tls_cert_file: Option<PathBuf>,
+    /// Key of that certificate
+    #[arg(long, env = "LW_TLS_PRIVATE_KEY_FILE", value_name = "FILE", requires = "tls_cert_file")]
+    tls_private_key_file: Option<PathBuf>,
+    /// Authority of those who may read logs; the API server's authority if not given
+    #[arg(long, env = "LW_CLIENT_CA_FILE", value_name = "FILE")]
+    client_ca_file: Option<PathBuf>,
+    /// First pause of a container or an image that fails, in seconds
+    #[arg(long, env = "LW_FAILURE_BACKOFF", value_name = "SECONDS", default_value_t = 10)]
+    failure_backoff: u64,
+    /// Longest such pause, in seconds
+    #[arg(long, env = "LW_FAILURE_BACKOFF_MAX", value_name = "SECONDS", default_value_t = 300)]
+    failure_backoff_max: u64,
+}
+
+/// What can run containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RuntimeKind {
+    /// Processes of this machine.
+    Process,
+    /// Nothing: pods are only said to run.
+    Simulated,
+    /// containerd or another CRI socket.
+    Cri,
+}
+
+/// Runs the kubelet to its end.
+pub(crate) fn run(args: KubeletArgs) -> anyhow::Result<ExitCode> {
+    let ready_line = args.program.start("kubelet")?;
+    if args.runtime != RuntimeKind::Process {
+        let name = args.runtime.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        bail!("--runtime {name} is not supported by this version; only process is");
+    }
+    let name = args.node_name()?;
+    let config = args.connection.component(&format!("kubelet-{name}"))?;
+    let options = args.options(name, &config)?;
+    runtime()?.block_on(async {
+        let client = Client::new(&config)?;
+        let shutdown = CancellationToken::new();
+        let stop = shutdown.clone();
+        let running = kubelet::run(options, client, clock::system(), shutdown, |ready| {
+            let addresses: Vec<_> = ready.address.map(|address| ("kubelet", address)).into_iter().collect();
+            ready_line.ready(&addresses);
+        });
+        tokio::pin!(running);
+        tokio::select! {
+            outcome = &mut running => return Ok(outcome?),
+            () = stop_signal() => stop.cancel(),
+        }
+        anyhow::Ok(running.await?)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl KubeletArgs {
+    fn node_name(&self) -> anyhow::Result<String> {
+        let name = match &self.hostname_override {
+            Some(name) => name.clone(),
+            None => {
+                let machine = rustix::system::uname();
+                machine.nodename().to_str().context("the machine's name is not text")?.to_ascii_lowercase()
+            }
+        };
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+        if name.is_empty() || name.len() > 253 || !name.chars().all(allowed) {
+            bail!("--hostname-override {name:?}: a node's name has only lower case letters, digits, '-' and '.'");
+        }
+        Ok(name)
+    }
+
+    fn options(&self, name: String, config: &ClientConfig) -> anyhow::Result<Options> {
+        let root_dir = std::path::absolute(&self.root_dir).context("--root-dir")?;
+        let mut options = Options::new(name, root_dir);
+        options.wait_for_lock = self.wait_for_lock;
+        for (resource, amount) in pairs("--node-capacity", &self.node_capacity)? {
+            let amount: Quantity = amount.parse().with_context(|| format!("--node-capacity {resource}={amount}"))?;
+            options.capacity.insert(resource, amount);
+        }
+        options.labels = pairs("--node-labels", &self.node_labels)?;
+        options.taints = self.register_with_taints.iter().map(|text| taint(text)).collect::<Result<_, _>>()?;
+        options.address = SocketAddr::new(self.address, self.port);
+        options.serving = self.serving(config)?;
+        options.backoff = BackoffLimits {
+            first: Duration::from_secs(self.failure_backoff),
+            longest: Duration::from_secs(self.failure_backoff_max.max(self.failure_backoff)),
+        };
+        Ok(options)
+    }
+
+    /// The certificates of the own server: as told, else those of the client side. Without either there is none.
+    fn serving(&self, config: &ClientConfig) -> anyhow::Result<Option<ServingCertificate>> {
+        let read = |path: &Path| std::fs::read(path).with_context(|| format!("read {}", path.display()));
+        let own = match (&self.tls_cert_file, &self.tls_private_key_file) {
+            (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
+            _ => config.client_certificate.as_ref().map(|own| (own.certificate.clone(), own.key.clone())),
+        };
+        let client_ca = match &self.client_ca_file {
+            Some(path) => Some(read(path)?),
+            None => config.certificate_authority.clone(),
+        };
+        Ok(own.zip(client_ca).map(|((certificate, key), client_ca)| ServingCertificate { certificate, key, client_ca }))
+    }
+}
+
+fn pairs(flag: &str, list: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
+    list.iter()
+        .map(|pair| match pair.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+            _ => bail!("{flag} {pair:?} is not KEY=VALUE"),
+        })
+        .collect()
+}
+
+fn taint(text: &str) -> anyhow::Result<Taint> {
+    let (name, effect) =
+        text.rsplit_once(':').with_context(|| format!("--register-with-taints {text:?} is not KEY[=VALUE]:EFFECT"))?;
+    if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+        bail!("--register-with-taints {text:?}: the effect is NoSchedule, PreferNoSchedule or NoExecute");
+    }
+    let (key, value) = name.split_once('=').map_or((name, None), |(key, value)| (key, Some(value.to_owned())));
+    Ok(Taint { key: key.to_owned(), value, effect: effect.to_owned(), ..Taint::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taints_are_read_as_kubelets_read_them() {
+        let read = taint("dedicated=gpu:NoSchedule").expect("a taint");
+        assert_eq!(
+            (read.key.as_str(), read.value.as_deref(), read.effect.as_str()),
+            ("dedicated", Some("gpu"), "NoSchedule")
+        );
+        assert_eq!(taint("k:NoExecute").expect("a taint").value, None);
+        for text in ["k", "k=v", "k:Never"] {
+            assert!(taint(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! One pod: what its containers should do, and what is said of it. Everything here is pure: no clock, no calls.
+//!
+//! * [`spec`]: the parts of a pod's spec that decide, and what is refused
+//! * [`env`]: environment and expansion of `$(NAME)`
+//! * [`backoff`]: pauses that double
+//! * [`plan`]: which containers to start, to end, to wait for
+//! * [`phase`], [`status`]: what the API is told
+//! * [`admission`]: whether the node takes the pod
+
+pub mod admission;
+pub mod backoff;
+pub mod env;
+pub mod phase;
+pub mod plan;
+pub mod spec;
+pub mod status;

@@ -1,0 +1,159 @@
+//! The parts of a pod's spec that decide what is done, and the demands that cannot be met.
+//!
+//! Invariant: what a pod asks for and this kubelet cannot give is named to its owner, never left out in silence.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+
+/// The grace of a pod that names none (Kubernetes 1.36).
+pub const GRACE_DEFAULT_SECS: i64 = 30;
+
+/// When an ended container is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestartPolicy {
+    /// However it ended.
+    Always,
+    /// If it failed.
+    OnFailure,
+    /// Not at all.
+    Never,
+}
+
+/// How a container takes part in the life of its pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Runs to its end before the next one starts.
+    Init,
+    /// An init container that goes on running.
+    Sidecar,
+    /// The pod's purpose.
+    App,
+}
+
+/// The policy of a pod.
+pub fn restart_policy(spec: &PodSpec) -> RestartPolicy {
+    match spec.restart_policy.as_deref() {
+        Some("OnFailure") => RestartPolicy::OnFailure,
+        Some("Never") => RestartPolicy::Never,
+        _ => RestartPolicy::Always,
+    }
+}
+
+/// The containers with their roles, init containers first, in the order of their start.
+pub fn containers(spec: &PodSpec) -> impl Iterator<Item = (&Container, Role)> {
+    let init = spec.init_containers.iter().flatten().map(|container| {
+        let sidecar = container.restart_policy.as_deref() == Some("Always");
+        (container, if sidecar { Role::Sidecar } else { Role::Init })
+    });
+    init.chain(spec.containers.iter().map(|container| (container, Role::App)))
+}
+
+/// The path of a container in its pod, as Events name it.
+pub fn field_path(name: &str, role: Role) -> String {
+    match role {
+        Role::App => format!("spec.containers{{{name}}}"),
+        Role::Init | Role::Sidecar => format!("spec.initContainers{{{name}}}"),
+    }
+}
+
+/// The time a pod's containers have between SIGTERM and SIGKILL, at least a second.
+pub fn grace(pod: &Pod) -> Duration {
+    let asked = pod.metadata.deletion_grace_period_seconds;
+    let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    let seconds = asked.or(own).unwrap_or(GRACE_DEFAULT_SECS).max(1);
+    Duration::from_secs(seconds.unsigned_abs())
+}
+
+/// Whether the pod is over for ever.
+pub fn is_terminal(pod: &Pod) -> bool {
+    matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"))
+}
+
+/// `web_default(UID)`, as messages name a pod.
+pub fn long_name(pod: &Pod) -> String {
+    let meta = &pod.metadata;
+    format!(
+        "{}_{}({})",
+        meta.name.as_deref().unwrap_or_default(),
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.uid.as_deref().unwrap_or_default()
+    )
+}
+
+/// Changes when a running container is no longer what the pod asks for. Of a container only the image can change.
+pub fn hash(container: &Container) -> String {
+    let text = format!("{}\n{}", container.name, container.image.as_deref().unwrap_or_default());
+    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("{hash:08x}")
+}
+
+/// The first demand of a container, or of its pod, that processes of this machine cannot meet.
+pub fn unsupported(spec: &PodSpec, container: &Container) -> Option<String> {
+    let demands = [
+        (spec.host_pid == Some(true), "spec.hostPID"),
+        (spec.host_ipc == Some(true), "spec.hostIPC"),
+        (spec.share_process_namespace == Some(true), "spec.shareProcessNamespace"),
+        (spec.runtime_class_name.is_some(), "spec.runtimeClassName"),
+        (spec.host_aliases.as_ref().is_some_and(|list| !list.is_empty()), "spec.hostAliases"),
+        (spec.dns_config.is_some(), "spec.dnsConfig"),
+        (container.volume_mounts.as_ref().is_some_and(|list| !list.is_empty()), "volumeMounts"),
+        (container.volume_devices.as_ref().is_some_and(|list| !list.is_empty()), "volumeDevices"),
+        (container.env_from.as_ref().is_some_and(|list| !list.is_empty()), "envFrom"),
+        (container.liveness_probe.is_some(), "livenessProbe"),
+        (container.readiness_probe.is_some(), "readinessProbe"),
+        (container.startup_probe.is_some(), "startupProbe"),
+        (container.lifecycle.is_some(), "lifecycle"),
+        (container.stdin == Some(true), "stdin"),
+        (container.tty == Some(true), "tty"),
+        (container.restart_policy_rules.as_ref().is_some_and(|list| !list.is_empty()), "restartPolicyRules"),
+        (
+            container.ports.iter().flatten().any(|port| port.host_port.is_some()) && spec.host_network != Some(true),
+            "ports[].hostPort",
+        ),
+    ];
+    let (_, field) = demands.into_iter().find(|(demanded, _)| *demanded)?;
+    Some(format!("{field} is not supported by the process runtime"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(spec: serde_json::Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "default"}, "spec": spec})).expect("a pod")
+    }
+
+    #[test]
+    fn init_containers_come_first_and_sidecars_are_told_apart() {
+        let pod = pod(json!({
+            "initContainers": [{"name": "a"}, {"name": "b", "restartPolicy": "Always"}], "containers": [{"name": "c"}],
+        }));
+        let spec = pod.spec.expect("a spec");
+        let roles: Vec<_> = containers(&spec).map(|(container, role)| (container.name.as_str(), role)).collect();
+        assert_eq!(roles, [("a", Role::Init), ("b", Role::Sidecar), ("c", Role::App)]);
+    }
+
+    #[test]
+    fn the_grace_of_the_request_wins_and_is_never_nothing() {
+        let mut pod = pod(json!({"containers": [], "terminationGracePeriodSeconds": 5}));
+        assert_eq!(grace(&pod), Duration::from_secs(5));
+        pod.metadata.deletion_grace_period_seconds = Some(0);
+        assert_eq!(grace(&pod), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn what_cannot_be_given_is_named() {
+        let pod = pod(json!({"containers": [
+            {"name": "plain", "image": "i", "ports": [{"containerPort": 80}]},
+            {"name": "mounts", "volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+            {"name": "host", "ports": [{"containerPort": 80, "hostPort": 80}]},
+        ]}));
+        let spec = pod.spec.expect("a spec");
+        let named: Vec<_> = spec.containers.iter().map(|container| unsupported(&spec, container)).collect();
+        assert_eq!(named[0], None);
+        assert_eq!(named[1].as_deref(), Some("volumeMounts is not supported by the process runtime"));
+        assert!(named[2].as_deref().is_some_and(|text| text.contains("hostPort")));
+    }
+}

@@ -1,0 +1,188 @@
+//! What a kubelet asks of a runtime, whatever it is made of.
+//!
+//! Invariants: everything is idempotent; what a runtime has said of a container stays true until it says otherwise
+//! through [`Runtime::changes`]; a start that is answered with success has happened.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+/// One pod, as a runtime must know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodConfig {
+    /// Its uid.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// It has the address of the node.
+    pub host_network: bool,
+    /// Time from the request to stop to the kill (`terminationGracePeriodSeconds`).
+    pub grace: Duration,
+}
+
+/// A pod that a runtime has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodFound {
+    /// What it was told of it.
+    pub config: PodConfig,
+    /// Its address.
+    pub ip: String,
+}
+
+/// One container to start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContainerConfig {
+    /// Its name, unique in the pod.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// In place of the image's entrypoint; empty: the image's own.
+    pub command: Vec<String>,
+    /// Arguments; empty: the image's own.
+    pub args: Vec<String>,
+    /// The environment that the pod asks for.
+    pub env: Vec<(String, String)>,
+    /// Where it runs; `None`: as the image says.
+    pub working_dir: Option<String>,
+    /// The ports it names.
+    pub ports: Vec<u16>,
+    /// The run has at least this number: runs that the API has counted are never counted again.
+    pub attempt_min: u32,
+    /// Changes when a running container is no longer what the pod asks for.
+    pub hash: String,
+}
+
+/// One container, as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContainerStatus {
+    /// Its name.
+    pub name: String,
+    /// Its image.
+    pub image: String,
+    /// How often it has run before.
+    pub attempt: u32,
+    /// The hash it was started with.
+    pub hash: String,
+    /// `RUNTIME://…`, different for each run.
+    pub id: String,
+    /// What it does.
+    pub state: ContainerState,
+    /// How the run before this one ended, if that is known.
+    pub previous: Option<Terminated>,
+}
+
+/// What a container does.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ContainerState {
+    /// It runs.
+    Running {
+        /// Since then.
+        started_at: Timestamp,
+    },
+    /// It has ended.
+    Exited(Terminated),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terminated {
+    /// The id of that run.
+    pub id: String,
+    /// Its exit code.
+    pub exit_code: i32,
+    /// The signal that killed it.
+    pub signal: Option<i32>,
+    /// The API's word when it is not `Completed` or `Error`.
+    pub reason: Option<&'static str>,
+    /// What a person should know.
+    pub message: String,
+    /// When it was started.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// It ended because the cluster did, not by any will of its own.
+    pub interrupted: bool,
+}
+
+/// The ports of a container as they really are, by `containerPort`.
+pub type Ports = BTreeMap<u16, u16>;
+
+/// Why an image is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PullError {
+    /// The name is not one.
+    #[error("{0}")]
+    InvalidName(String),
+    /// It cannot be had.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Why a runtime cannot do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// The pod asks for what this runtime has not.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The container could not be started; nothing runs.
+    #[error("{0}")]
+    Start(String),
+    /// The machine failed.
+    #[error("{what}: {source}")]
+    Io {
+        /// The step.
+        what: &'static str,
+        /// The failure.
+        source: std::io::Error,
+    },
+    /// There is no such container.
+    #[error("no container {container} of pod {uid}")]
+    NotFound {
+        /// The pod.
+        uid: String,
+        /// The container.
+        container: String,
+    },
+}
+
+/// Runs containers.
+#[async_trait]
+pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
+    /// `process://0.1.0`, for the node's information.
+    fn version(&self) -> String;
+
+    /// The pods it has, from an earlier life of the kubelet.
+    async fn pods(&self) -> Result<Vec<PodFound>, RuntimeError>;
+
+    /// Makes a pod ready for containers and gives its address.
+    async fn prepare(&self, pod: &PodConfig) -> Result<String, RuntimeError>;
+
+    /// Whether the image is there without being fetched.
+    async fn has_image(&self, image: &str) -> Result<bool, PullError>;
+
+    /// Fetches an image.
+    async fn pull(&self, image: &str) -> Result<(), PullError>;
+
+    /// Starts a container that does not run. The answer tells its ports. A program that could not be started is a
+    /// container that has exited, not an error.
+    async fn start(&self, uid: &str, container: &ContainerConfig) -> Result<Ports, RuntimeError>;
+
+    /// Asks a container to stop; its end is a change. A later call may shorten the time.
+    async fn stop(&self, uid: &str, container: &str, grace: Duration) -> Result<(), RuntimeError>;
+
+    /// The containers of a pod, each in its last run.
+    fn containers(&self, uid: &str) -> Vec<ContainerStatus>;
+
+    /// Moves with every change of a pod's containers.
+    fn changes(&self, uid: &str) -> watch::Receiver<u64>;
+
+    /// The newest file of a container's log; older parts stand beside it.
+    fn log(&self, uid: &str, container: &str, previous: bool) -> Result<PathBuf, RuntimeError>;
+
+    /// Forgets a pod whose containers have ended, with all it left.
+    async fn remove(&self, uid: &str) -> Result<(), RuntimeError>;
+}

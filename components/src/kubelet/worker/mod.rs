@@ -1,0 +1,19 @@
+//! Pod workers: one task for each pod, which moves it strictly forward: run, stop, gone.
+//!
+//! * [`context`]: what all workers share
+//! * [`ledger`]: what admitted pods have taken of the node
+//! * [`writer`]: tells the API the status of one pod, until it has it
+//! * [`start`]: one container from image to process, with its Events
+//! * [`pod`]: the worker itself
+//! * [`workers`]: which pods have a worker
+
+mod context;
+mod ledger;
+mod pod;
+mod start;
+mod workers;
+mod writer;
+
+pub(super) use context::Context;
+pub(super) use ledger::Ledger;
+pub(super) use workers::Workers;

@@ -1,0 +1,121 @@
+//! Which pods have a worker, and what each is told.
+//!
+//! Invariants: one worker for each uid; a pod that takes the name of another waits until that one's worker is finished,
+//! so two pods of one name never run together; nothing is ended before the API's pods have been seen once.
+
+use std::{collections::HashMap, sync::Arc};
+
+use k8s_openapi::api::core::v1::Pod;
+use listwatch_proto::resource::ObjectKey;
+use tokio::{sync::watch, task::JoinSet};
+
+use super::{
+    Context,
+    pod::{Order, Worker},
+};
+use crate::{client::Cached, kubelet::runtime::seam::PodFound, runtime::Queue};
+
+/// Owns all workers; dropping it ends them and leaves their containers running.
+pub(in crate::kubelet) struct Workers {
+    context: Arc<Context>,
+    /// Keys whose pods may have changed.
+    queue: Queue<ObjectKey>,
+    running: HashMap<String, Running>,
+    tasks: JoinSet<String>,
+}
+
+struct Running {
+    key: ObjectKey,
+    orders: watch::Sender<Order>,
+}
+
+impl Workers {
+    /// No worker yet; `queue` is fed with the key of every pod that changes.
+    pub(in crate::kubelet) fn new(context: Arc<Context>, queue: Queue<ObjectKey>) -> Self {
+        Workers { context, queue, running: HashMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Follows the pods of the node. Ends only by being dropped, or when the queue is closed.
+    pub(in crate::kubelet) async fn run(mut self, found: Vec<PodFound>) {
+        if self.context.pod_store.wait_synced().await.is_err() {
+            return;
+        }
+        for pod in found {
+            let key = ObjectKey::new(pod.config.namespace.as_str(), pod.config.name.as_str());
+            let known = self.context.pod_store.get(&key).is_some_and(|seen| seen.uid == pod.config.uid);
+            if !known {
+                tracing::info!(pod = %key, uid = pod.config.uid, "the API has this pod no more; ending its containers");
+                let (orders, wanted) = watch::channel(Order::Gone);
+                let uid = pod.config.uid.clone();
+                let worker = Worker::orphan(self.context.clone(), pod.config, wanted);
+                self.spawn(uid, key, orders, worker);
+            }
+        }
+        loop {
+            tokio::select! {
+                // A pod may have changed.
+                key = self.queue.get() => match key {
+                    Some(key) => {
+                        self.look(&key);
+                        self.queue.done(&key);
+                    }
+                    None => return,
+                },
+                // A worker has finished: a pod of the same name may be waiting for that.
+                Some(finished) = self.tasks.join_next() => self.finished(finished),
+            }
+        }
+    }
+
+    /// Brings the workers of one name in line with the API.
+    fn look(&mut self, key: &ObjectKey) {
+        let pod = self.context.pod_store.get(key);
+        let mut others = false;
+        for (uid, worker) in self.running.iter().filter(|(_, worker)| worker.key == *key) {
+            match &pod {
+                Some(pod) if pod.uid == *uid => {
+                    worker.orders.send_replace(Order::Pod(pod.clone()));
+                    return;
+                }
+                _ => {
+                    others = true;
+                    worker.orders.send_if_modified(|order| {
+                        let new = !matches!(order, Order::Gone);
+                        *order = Order::Gone;
+                        new
+                    });
+                }
+            }
+        }
+        if let Some(pod) = pod.filter(|_| !others) {
+            self.start(pod);
+        }
+    }
+
+    fn start(&mut self, pod: Arc<Cached<Pod>>) {
+        let (orders, wanted) = watch::channel(Order::Pod(pod.clone()));
+        let (uid, key) = (pod.uid.clone(), pod.key.clone());
+        let worker = Worker::new(self.context.clone(), pod, wanted);
+        self.spawn(uid, key, orders, worker);
+    }
+
+    fn spawn(&mut self, uid: String, key: ObjectKey, orders: watch::Sender<Order>, worker: Worker) {
+        let finished = uid.clone();
+        self.tasks.spawn(async move {
+            worker.run().await;
+            finished
+        });
+        self.running.insert(uid, Running { key, orders });
+    }
+
+    fn finished(&mut self, outcome: Result<String, tokio::task::JoinError>) {
+        match outcome {
+            Ok(uid) => {
+                if let Some(worker) = self.running.remove(&uid) {
+                    self.queue.add(worker.key);
+                }
+            }
+            Err(error) => tracing::error!(%error, "a pod worker broke"),
+        }
+    }
+}
