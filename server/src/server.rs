@@ -25,7 +25,8 @@ use crate::auth::{Authenticator, Gate, Tokens, guard};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Certificates, Config, SecurePort};
 use crate::etcd::{self, EtcdOptions};
-use crate::resources::{self, PUBLIC_PATHS};
+use crate::registry::{EngineStore, Registry, RegistryOptions};
+use crate::resources::{self, PUBLIC_PATHS, ResourceOptions};
 use crate::storage::{Durability, Engine, EngineOptions, Seams};
 use crate::transport::{self, Door, KeepAlive, Tls};
 use certificates::SecureTls;
@@ -185,17 +186,38 @@ impl Ports {
         let router = etcd::routes(engine.clone(), options);
         for (is_tls, listener) in self.client {
             let tls = if is_tls { client_tls.clone() } else { None };
-            doors.push(Door { listener, tls, router: router.clone(), keep_alive: CLIENT_KEEP_ALIVE });
+            doors.push(Door {
+                listener,
+                tls,
+                router: router.clone(),
+                keep_alive: CLIENT_KEEP_ALIVE,
+                takes_url_authority: true,
+            });
         }
-        let gate = |authenticator| Arc::new(Gate { authenticator, public: PUBLIC_PATHS });
-        let router = axum::Router::new();
+        let kubelets = secure_tls.as_ref().and_then(|secure| secure.kubelets.clone());
+        let options = ResourceOptions { kubelets, stopping: stop.drain.clone() };
+        let router = resources::routes(registry(config, clock, engine), engine.clone(), options);
+        let guarded = |authenticator| {
+            let gate = Arc::new(Gate { authenticator, public: PUBLIC_PATHS });
+            router.clone().layer(middleware::from_fn_with_state(gate, guard))
+        };
+        let keep_alive = SECURE_KEEP_ALIVE;
         if let (Some(listener), Some(secure), Some(port)) = (self.secure, secure_tls, &config.secure) {
-            let gate = gate(Authenticator::Proof(tokens(port)?));
-            let router = router.clone().layer(middleware::from_fn_with_state(gate, guard));
-            doors.push(Door { listener, tls: Some(secure.tls), router, keep_alive: SECURE_KEEP_ALIVE });
+            let router = guarded(Authenticator::Proof(tokens(port)?));
+            let tls = Some(secure.tls);
+            doors.push(Door { listener, tls, router, keep_alive, takes_url_authority: false });
+        }
+        if let Some(listener) = self.insecure {
+            let router = guarded(Authenticator::TrustAll);
+            doors.push(Door { listener, tls: None, router, keep_alive, takes_url_authority: false });
         }
         Ok(doors)
     }
+}
+
+fn registry(config: &Config, clock: &Arc<dyn Clock>, engine: &Engine) -> Registry {
+    let options = RegistryOptions { event_ttl: config.event_ttl, ..RegistryOptions::default() };
+    Registry::new(Arc::new(EngineStore::new(engine.clone())), clock.clone(), options)
 }
 
 fn tokens(port: &SecurePort) -> Result<Tokens, ServerError> {

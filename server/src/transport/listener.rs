@@ -14,12 +14,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
+use super::authority::Lenient;
 use super::deadline::{deadline, within};
 use super::{Peer, PeerIdentity, Tls};
 
@@ -80,6 +82,8 @@ pub struct Door {
     pub router: Router,
     /// How a silent client is found dead.
     pub keep_alive: KeepAlive,
+    /// Let in clients that send a URL where the authority belongs, as etcd's older ones do.
+    pub takes_url_authority: bool,
 }
 
 /// Binds a port.
@@ -96,7 +100,7 @@ pub async fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener
 /// Serves a port until `drain` is cancelled: then takes no new connection, asks the old ones to finish (streams must
 /// end by their own means), and returns when the last has. `abort` cuts short what has not finished.
 pub async fn serve(door: Door, drain: CancellationToken, abort: CancellationToken) {
-    let Door { listener, tls, router, keep_alive } = door;
+    let Door { listener, tls, router, keep_alive, takes_url_authority } = door;
     let connections = TaskTracker::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -122,6 +126,7 @@ pub async fn serve(door: Door, drain: CancellationToken, abort: CancellationToke
             tls: tls.clone(),
             router: router.clone(),
             keep_alive,
+            takes_url_authority,
             drain: drain.clone(),
             _place: place,
         };
@@ -151,6 +156,7 @@ struct Connection {
     tls: Option<Tls>,
     router: Router,
     keep_alive: KeepAlive,
+    takes_url_authority: bool,
     drain: CancellationToken,
     _place: OwnedSemaphorePermit,
 }
@@ -164,7 +170,7 @@ impl Connection {
         }
         let Some(tls) = &self.tls else {
             let peer = Peer { address: self.address, identity: PeerIdentity::Plain };
-            return self.speak(TokioIo::new(stream), peer).await;
+            return self.admit(stream, peer).await;
         };
         let handshake = tokio::select! {
             () = self.drain.cancelled() => return,
@@ -177,7 +183,18 @@ impl Connection {
         };
         let identity = tls.identify(stream.get_ref().1.peer_certificates());
         let peer = Peer { address: self.address, identity };
-        self.speak(TokioIo::new(stream), peer).await;
+        self.admit(stream, peer).await;
+    }
+
+    async fn admit<S>(&self, stream: S, peer: Peer)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        if self.takes_url_authority {
+            self.speak(TokioIo::new(Lenient::new(stream)), peer).await;
+        } else {
+            self.speak(TokioIo::new(stream), peer).await;
+        }
     }
 
     /// HTTP/1.1 or HTTP/2, as the client begins.

@@ -3,6 +3,7 @@
 //! Invariants: a transport knows no service, only a router; who the other end is was judged once, when the connection
 //! was made, and travels with each request as a [`Peer`]; every connection is a task of its listener and is joined.
 
+mod authority;
 mod deadline;
 mod listener;
 mod peer;
