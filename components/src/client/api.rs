@@ -99,9 +99,7 @@ impl<T: Decode> Api<T> {
     pub async fn get(&self, key: &ObjectKey) -> Result<Cached<T>, Error> {
         let request =
             v1::GetRequest { resource: Some(self.object_ref(key, "")), min_revision: 0, view: View::Object as i32 };
-        let mut stub = self.client.resources();
-        let answer = self.client.call(request, |r| async move { stub.get(r).await }).await?;
-        object_of(answer)
+        object_of(self.client.get_wire(request).await?)
     }
 
     /// Reads one object; `None` if it does not exist.
@@ -129,8 +127,7 @@ impl<T: Decode> Api<T> {
                 exact_revision: 0,
                 view: View::Object as i32,
             };
-            let mut stub = self.client.resources();
-            let page = self.client.call(request, |r| async move { stub.list(r).await }).await?;
+            let page = self.client.list_wire(request).await?;
             list.revision = page.revision;
             list.incarnation = page.header.unwrap_or_default().incarnation;
             for wire in page.items {
@@ -157,9 +154,7 @@ impl<T: Decode> Api<T> {
             progress_interval_ms: i64::try_from(params.progress_interval.as_millis()).unwrap_or(i64::MAX),
             view: View::Object as i32,
         };
-        let mut stub = self.client.resources();
-        let stream = self.client.open(request, |r| async move { stub.watch(r).await }).await?;
-        Ok(Watch::new(stream, self.client.clone()))
+        self.client.watch_wire(request).await.map(Watch::new)
     }
 
     /// Changes one object.

@@ -16,7 +16,7 @@ use tonic::{Request, Response};
 
 use super::connector::Connector;
 use super::tls::Tls;
-use super::{ClientConfig, ConfigError, Error};
+use super::{ClientConfig, ConfigError, Error, WireWatch};
 
 /// The largest answer taken. Lists are paged and watch messages are cut at 2 MiB, so this bounds only a misbehaving
 /// server; it leaves room for one object of the largest size in a page of many.
@@ -97,7 +97,7 @@ impl Client {
         self.seen.load(Ordering::Relaxed)
     }
 
-    /// The bare stub, for what [`super::Api`] does not offer (table views, discovery). The caller sees to deadlines.
+    /// The bare stub, for what is not offered here. The caller sees to deadlines.
     pub fn resources(&self) -> Resources {
         self.resources.clone()
     }
@@ -106,6 +106,25 @@ impl Client {
     pub async fn discover(&self) -> Result<v1::DiscoverResponse, Error> {
         let mut stub = self.resources();
         self.call(v1::DiscoverRequest {}, |request| async move { stub.discover(request).await }).await
+    }
+
+    /// Reads one object in any view, as it came.
+    pub async fn get_wire(&self, request: v1::GetRequest) -> Result<v1::ObjectResponse, Error> {
+        let mut stub = self.resources();
+        self.call(request, |request| async move { stub.get(request).await }).await
+    }
+
+    /// Reads one page of a collection in any view, as it came.
+    pub async fn list_wire(&self, request: v1::ListRequest) -> Result<v1::ListResponse, Error> {
+        let mut stub = self.resources();
+        self.call(request, |request| async move { stub.list(request).await }).await
+    }
+
+    /// Opens a watch in any view.
+    pub async fn watch_wire(&self, request: v1::WatchRequest) -> Result<WireWatch, Error> {
+        let mut stub = self.resources();
+        let stream = self.open(request, |request| async move { stub.watch(request).await }).await?;
+        Ok(WireWatch::new(stream, self.clone()))
     }
 
     /// Waits until the server answers, at most `limit`.

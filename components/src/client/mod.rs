@@ -50,4 +50,4 @@ pub use error::{ConfigError, Error};
 pub use kinds::{Cached, Decode, Resource};
 pub use kubeconfig::{Selected, load_kubeconfig};
 pub use params::{DeleteParams, ListParams, LogParams, Patch, Propagation, WatchParams, WriteParams};
-pub use watch::{Watch, WatchBatch, WatchEvent};
+pub use watch::{Watch, WatchBatch, WatchEvent, WireWatch};

@@ -8,10 +8,15 @@ use tonic::Streaming;
 
 use super::{Cached, Client, Decode, Error};
 
-/// An open watch. Dropping it closes the stream.
-pub struct Watch<T> {
+/// An open watch whose events are left as they came (for table views). Dropping it closes the stream.
+pub struct WireWatch {
     stream: Streaming<v1::WatchResponse>,
     client: Client,
+}
+
+/// An open watch. Dropping it closes the stream.
+pub struct Watch<T> {
+    wire: WireWatch,
     decoded: PhantomData<fn() -> T>,
 }
 
@@ -63,14 +68,28 @@ impl<T> WatchEvent<T> {
     }
 }
 
-impl<T: Decode> Watch<T> {
+impl WireWatch {
     pub(super) fn new(stream: Streaming<v1::WatchResponse>, client: Client) -> Self {
-        Watch { stream, client, decoded: PhantomData }
+        WireWatch { stream, client }
+    }
+
+    /// The next message; `None` when the server has ended the stream cleanly. Cancel safe.
+    pub async fn next(&mut self) -> Result<Option<v1::WatchResponse>, Error> {
+        let message = self.stream.message().await.map_err(Error::from_grpc)?;
+        let header = message.as_ref().and_then(|m| m.header.as_ref());
+        self.client.note_seen(header.map_or(0, |h| h.revision));
+        Ok(message)
+    }
+}
+
+impl<T: Decode> Watch<T> {
+    pub(super) fn new(wire: WireWatch) -> Self {
+        Watch { wire, decoded: PhantomData }
     }
 
     /// The next batch; `None` when the server has ended the stream cleanly. Cancel safe: a dropped call loses nothing.
     pub async fn next(&mut self) -> Result<Option<WatchBatch<T>>, Error> {
-        let Some(message) = self.stream.message().await.map_err(Error::from_grpc)? else { return Ok(None) };
+        let Some(message) = self.wire.next().await? else { return Ok(None) };
         let header = message.header.unwrap_or_default();
         let mut revision = header.revision;
         let mut events = Vec::with_capacity(message.events.len());
@@ -79,7 +98,6 @@ impl<T: Decode> Watch<T> {
             revision = revision.max(event.revision());
             events.push(event);
         }
-        self.client.note_seen(revision);
         Ok(Some(WatchBatch { revision, incarnation: header.incarnation, events }))
     }
 }

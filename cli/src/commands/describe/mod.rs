@@ -1,0 +1,15 @@
+//! `lw describe`: all there is to know of an object, for a person.
+//!
+//! * [`command`]: the command
+//! * [`pod`], [`containers`], [`volumes`]: the description of a pod
+//! * [`text`]: the parts that every description has
+//! * [`tabs`]: elastic tab stops
+
+mod command;
+mod containers;
+mod pod;
+mod tabs;
+mod text;
+mod volumes;
+
+pub(crate) use command::{DescribeArgs, run};

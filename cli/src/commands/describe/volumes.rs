@@ -1,0 +1,91 @@
+//! The volumes of a pod.
+
+use listwatch_proto::resource::Object;
+use serde_json::Value;
+
+/// Describes the volumes; says so if there are none.
+pub(super) fn volumes(out: &mut String, pod: &Object) {
+    let list = pod.at(&["spec", "volumes"]).and_then(Value::as_array).filter(|list| !list.is_empty());
+    let Some(list) = list else {
+        out.push_str("Volumes:\t<none>\n");
+        return;
+    };
+    out.push_str("Volumes:\n");
+    for volume in list {
+        out.push_str(&format!("  {}:\n", volume["name"].as_str().unwrap_or_default()));
+        for (name, value) in facts(volume) {
+            out.push_str(&format!("    {name}:\t{value}\n"));
+        }
+    }
+}
+
+type Facts = Vec<(&'static str, String)>;
+
+fn facts(volume: &Value) -> Facts {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let flag = |value: &Value| (value == true).to_string();
+    if let Some(source) = volume.get("emptyDir") {
+        let limit = source["sizeLimit"].as_str().unwrap_or("<unset>").to_owned();
+        return vec![
+            ("Type", "EmptyDir (a temporary directory that shares a pod's lifetime)".to_owned()),
+            ("Medium", text(&source["medium"])),
+            ("SizeLimit", limit),
+        ];
+    }
+    if let Some(source) = volume.get("configMap") {
+        return vec![
+            ("Type", "ConfigMap (a volume populated by a ConfigMap)".to_owned()),
+            ("Name", text(&source["name"])),
+            ("Optional", flag(&source["optional"])),
+        ];
+    }
+    if let Some(source) = volume.get("secret") {
+        return vec![
+            ("Type", "Secret (a volume populated by a Secret)".to_owned()),
+            ("SecretName", text(&source["secretName"])),
+            ("Optional", flag(&source["optional"])),
+        ];
+    }
+    if let Some(source) = volume.get("hostPath") {
+        return vec![
+            ("Type", "HostPath (bare host directory volume)".to_owned()),
+            ("Path", text(&source["path"])),
+            ("HostPathType", text(&source["type"])),
+        ];
+    }
+    if let Some(source) = volume.get("persistentVolumeClaim") {
+        let kind = "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)";
+        return vec![
+            ("Type", kind.to_owned()),
+            ("ClaimName", text(&source["claimName"])),
+            ("ReadOnly", flag(&source["readOnly"])),
+        ];
+    }
+    if let Some(source) = volume.get("projected") {
+        return projected(source);
+    }
+    if volume.get("downwardAPI").is_some() {
+        return vec![("Type", "DownwardAPI (a volume populated by information about the pod)".to_owned())];
+    }
+    vec![("Type", "<unknown>".to_owned())]
+}
+
+fn projected(source: &Value) -> Facts {
+    let mut facts = vec![("Type", "Projected (a volume that contains injected data from multiple sources)".to_owned())];
+    for part in source["sources"].as_array().into_iter().flatten() {
+        let name = |value: &Value| value["name"].as_str().unwrap_or_default().to_owned();
+        if let Some(token) = part.get("serviceAccountToken") {
+            let seconds = token["expirationSeconds"].as_i64().unwrap_or(0);
+            facts.push(("TokenExpirationSeconds", seconds.to_string()));
+        } else if let Some(map) = part.get("configMap") {
+            facts.push(("ConfigMapName", name(map)));
+            facts.push(("Optional", (map["optional"] == true).to_string()));
+        } else if let Some(secret) = part.get("secret") {
+            facts.push(("SecretName", name(secret)));
+            facts.push(("Optional", (secret["optional"] == true).to_string()));
+        } else if part.get("downwardAPI").is_some() {
+            facts.push(("DownwardAPI", "true".to_owned()));
+        }
+    }
+    facts
+}

@@ -1,0 +1,268 @@
+//! Reads objects from files, folders and standard input.
+//!
+//! A file holds YAML documents or JSON; an object of kind List stands for its items. A fault names the file, the
+//! document and the line.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use listwatch_proto::resource::{Kind, Object, ObjectKey};
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::session::Session;
+
+/// Where objects are read from.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FileArgs {
+    /// File, folder, or - for standard input; may be given several times
+    #[arg(short = 'f', long = "filename", value_name = "FILE")]
+    pub(crate) filenames: Vec<String>,
+    /// Look into folders below too
+    #[arg(short = 'R', long, requires = "filenames")]
+    pub(crate) recursive: bool,
+}
+
+/// An object that a file asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Manifest {
+    pub(crate) object: Object,
+    pub(crate) kind: &'static Kind,
+    /// The file as it was named, `STDIN` for standard input: for messages.
+    pub(crate) source: String,
+}
+
+impl Manifest {
+    /// `error when creating "a.yaml"`.
+    pub(crate) fn context(&self, doing: &str) -> String {
+        format!("error when {doing} \"{}\"", self.source)
+    }
+
+    pub(crate) fn key(&self) -> ObjectKey {
+        self.object.key()
+    }
+}
+
+impl FileArgs {
+    /// Reads everything, in the order of names and documents; each object gets the namespace it will live in.
+    pub(crate) fn read(&self, session: &Session) -> Vec<Result<Manifest, Failure>> {
+        let mut manifests = Vec::new();
+        for name in &self.filenames {
+            match self.sources(name) {
+                Err(failure) => manifests.push(Err(failure)),
+                Ok(sources) => {
+                    for source in sources {
+                        read_source(&source, session, &mut manifests);
+                    }
+                }
+            }
+        }
+        manifests
+    }
+
+    fn sources(&self, name: &str) -> Result<Vec<Source>, Failure> {
+        if name == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            return Ok(vec![Source { name: "STDIN".to_owned(), text }]);
+        }
+        if name.starts_with("http://") || name.starts_with("https://") {
+            return Err(Failure::plain(format!("{name}: files from the network are not read; fetch it and use -f -")));
+        }
+        let path = Path::new(name);
+        if !path.exists() {
+            return Err(Failure::plain(format!("the path \"{name}\" does not exist")));
+        }
+        if !path.is_dir() {
+            return Ok(vec![Source::read(path)?]);
+        }
+        let mut files = Vec::new();
+        list_folder(path, self.recursive, &mut files)?;
+        if files.is_empty() {
+            let problem = format!("error reading [{name}]: recognized file extensions are [.json .yaml .yml]");
+            return Err(Failure::plain(problem));
+        }
+        files.iter().map(|file| Source::read(file)).collect()
+    }
+}
+
+fn list_folder(folder: &Path, recursive: bool, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let mut entries: Vec<_> = std::fs::read_dir(folder)?.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>()?;
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            if recursive {
+                list_folder(&path, true, files)?;
+            }
+        } else if path.extension().is_some_and(|e| e == "json" || e == "yaml" || e == "yml") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    fn read(path: &Path) -> Result<Source, Failure> {
+        let name = path.strip_prefix("./").unwrap_or(path).display().to_string();
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Source { name, text }),
+            Err(error) => Err(Failure::plain(format!("read {name}: {error}"))),
+        }
+    }
+}
+
+fn read_source(source: &Source, session: &Session, manifests: &mut Vec<Result<Manifest, Failure>>) {
+    for document in documents(&source.text) {
+        let parsed = parse(&source.name, &document);
+        match parsed {
+            Err(failure) => {
+                // What follows a broken document in the same file cannot be trusted.
+                manifests.push(Err(failure));
+                return;
+            }
+            Ok(None) => {}
+            Ok(Some(value)) => flatten(value, &source.name, &document, session, manifests),
+        }
+    }
+}
+
+struct Document<'a> {
+    /// Counted from one.
+    number: usize,
+    /// The file's line that the document begins at, counted from one.
+    line: usize,
+    text: &'a str,
+}
+
+/// The documents of a file, split at lines of three dashes.
+fn documents(text: &str) -> Vec<Document<'_>> {
+    let mut found = Vec::new();
+    let (mut start, mut start_line) = (0, 1);
+    let mut offset = 0;
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        let is_mark =
+            line.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        if is_mark {
+            found.push((start_line, &text[start..offset]));
+            // What stands behind the dashes belongs to the next document.
+            (start, start_line) = (offset + 3, index + 1);
+        }
+        offset += line.len();
+    }
+    found.push((start_line, &text[start..]));
+    let with_content = found
+        .into_iter()
+        .filter(|(_, text)| text.lines().any(|l| !l.trim_start().starts_with('#') && !l.trim().is_empty()));
+    with_content.zip(1..).map(|((line, text), number)| Document { number, line, text }).collect()
+}
+
+/// A document's value; `None` for `null`.
+fn parse(source: &str, document: &Document<'_>) -> Result<Option<Value>, Failure> {
+    if document.text.trim_start().starts_with('{')
+        && let Ok(value) = serde_json::from_str::<Value>(document.text)
+    {
+        return Ok(Some(value));
+    }
+    let value: Value = serde_norway::from_str(document.text).map_err(|error| {
+        let line = error.location().map_or(document.line, |at| document.line + at.line().saturating_sub(1));
+        let text = error.to_string();
+        let reason = text.split(" at line ").next().unwrap_or(&text);
+        Failure::plain(format!("error parsing {source}: document {}, line {line}: {reason}", document.number))
+    })?;
+    Ok(Some(value).filter(|v| !v.is_null()))
+}
+
+fn flatten(
+    value: Value,
+    source: &str,
+    document: &Document<'_>,
+    session: &Session,
+    manifests: &mut Vec<Result<Manifest, Failure>>,
+) {
+    let refuse = |why: &str| {
+        Failure::plain(format!(
+            "error validating \"{source}\": document {}, line {}: {why}",
+            document.number, document.line
+        ))
+    };
+    let Ok(mut object) = Object::from_value(value) else {
+        manifests.push(Err(refuse("not an object")));
+        return;
+    };
+    if object.kind_name() == "List" && object.api_version() == "v1" {
+        for item in object
+            .0
+            .remove("items")
+            .and_then(|v| if let Value::Array(v) = v { Some(v) } else { None })
+            .unwrap_or_default()
+        {
+            flatten(item, source, document, session, manifests);
+        }
+        return;
+    }
+    let missing: Vec<_> = [("apiVersion", object.api_version()), ("kind", object.kind_name())]
+        .into_iter()
+        .filter(|(_, text)| text.is_empty())
+        .map(|(field, _)| format!("{field} not set"))
+        .collect();
+    if !missing.is_empty() {
+        manifests.push(Err(refuse(&format!("[{}]", missing.join(", ")))));
+        return;
+    }
+    manifests.push(place(object, source, session));
+}
+
+/// Finds the kind and settles the namespace.
+fn place(mut object: Object, source: &str, session: &Session) -> Result<Manifest, Failure> {
+    let Some(kind) = object.kind() else {
+        return Err(Failure::plain(format!(
+            "resource mapping not found for name: \"{}\" namespace: \"{}\" from \"{source}\": no matches for kind \
+             \"{}\" in version \"{}\"\nensure CRDs are installed first",
+            object.name(),
+            object.namespace(),
+            object.kind_name(),
+            object.api_version(),
+        )));
+    };
+    if kind.namespaced {
+        if object.namespace().is_empty() {
+            object.set(&["metadata", "namespace"], session.namespace.as_str());
+        } else if session.is_namespace_given && object.namespace() != session.namespace {
+            return Err(Failure::plain(format!(
+                "the namespace from the provided object \"{}\" does not match the namespace \"{}\". You must pass \
+                 '--namespace={}' to perform this operation.",
+                object.namespace(),
+                session.namespace,
+                object.namespace(),
+            )));
+        }
+    }
+    Ok(Manifest { object, kind, source: source.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_know_their_lines() {
+        let text = "# nothing\n---\na: 1\n---\n\n--- # c\nb: 2\nc: 3\n---\n# only words\n";
+        let found: Vec<_> = documents(text).iter().map(|d| (d.number, d.line, d.text.trim().to_owned())).collect();
+        assert_eq!(found, [(1, 2, "a: 1".to_owned()), (2, 6, "# c\nb: 2\nc: 3".to_owned())]);
+    }
+
+    #[test]
+    fn a_fault_names_file_document_and_line() {
+        let text = "a: 1\n---\nb:\n  c: 1\n d: {}\n";
+        let all = documents(text);
+        assert!(parse("x.yaml", &all[0]).is_ok());
+        let error = parse("x.yaml", &all[1]).expect_err("broken").text();
+        assert!(error.starts_with("error: error parsing x.yaml: document 2, line 5: "), "{error}");
+    }
+}

@@ -1,0 +1,58 @@
+//! The forms that are no tables: JSON, YAML, names.
+
+use std::io::{self, Write};
+
+use listwatch_proto::resource::{Kind, Object};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::session::full_name;
+use super::yaml::to_yaml;
+
+/// A form for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Form {
+    /// The object as JSON.
+    Json,
+    /// The object as YAML.
+    Yaml,
+    /// `deployment.apps/web`.
+    Name,
+}
+
+/// Prints one object.
+pub(crate) fn print(out: &mut dyn Write, form: Form, kind: &Kind, object: &Object) -> io::Result<()> {
+    match form {
+        Form::Name => writeln!(out, "{}", full_name(kind, object.name())),
+        Form::Json => out.write_all(to_json(&shown(object)).as_bytes()),
+        Form::Yaml => out.write_all(to_yaml(&shown(object)).as_bytes()),
+    }
+}
+
+/// Prints several objects as a v1 List (or a name each).
+pub(crate) fn print_list(out: &mut dyn Write, form: Form, objects: &[(&'static Kind, Object)]) -> io::Result<()> {
+    if form == Form::Name {
+        return objects.iter().try_for_each(|(kind, object)| print(out, form, kind, object));
+    }
+    let items: Vec<_> = objects.iter().map(|(_, object)| shown(object)).collect();
+    let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items});
+    out.write_all(if form == Form::Json { to_json(&list) } else { to_yaml(&list) }.as_bytes())
+}
+
+/// What a person wants to see: without the book-keeping of field managers.
+fn shown(object: &Object) -> Value {
+    let mut object = object.clone();
+    object.remove(&["metadata", "managedFields"]);
+    object.into_value()
+}
+
+/// Four spaces, and `<`, `>`, `&` as escapes: Go's encoder, which kubectl prints with.
+fn to_json(value: &Value) -> String {
+    let mut out = Vec::new();
+    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
+    value.serialize(&mut serializer).expect("a JSON value always serializes");
+    let text = String::from_utf8(out).expect("JSON is text");
+    let escaped = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    escaped + "\n"
+}

@@ -1,0 +1,163 @@
+//! What every command on objects shares: the connection, the namespace, and how objects are named.
+
+use clap::Args;
+use listwatch_components::client::{Api, Client};
+use listwatch_proto::resource::{KINDS, Kind, Object, ObjectKey, Reason};
+
+use super::failure::Failure;
+use crate::connection::ConnectionArgs;
+
+/// Flags of every command on objects.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SessionArgs {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// Name of the cluster; without it the running default one
+    #[arg(long = "name", env = "LW_NAME", value_name = "CLUSTER", help_heading = "Connection")]
+    cluster: Option<String>,
+    /// Namespace of the objects
+    #[arg(short, long, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+}
+
+/// A connection and the namespace of what is named without one.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    /// Whether the namespace was asked for by flag.
+    pub(crate) is_namespace_given: bool,
+}
+
+/// Objects of one kind that a command names; no names: the whole collection.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Target {
+    pub(crate) kind: &'static Kind,
+    pub(crate) names: Vec<String>,
+}
+
+impl Session {
+    /// Finds the cluster; nothing is dialled yet.
+    pub(crate) fn open(args: &SessionArgs) -> Result<Session, Failure> {
+        let (config, namespace) =
+            args.connection.command(args.cluster.as_deref()).map_err(|e| Failure::plain(format!("{e:#}")))?;
+        let client = Client::new(&config)?;
+        let is_namespace_given = args.namespace.is_some();
+        Ok(Session { client, namespace: args.namespace.clone().unwrap_or(namespace), is_namespace_given })
+    }
+
+    /// Objects of a kind.
+    pub(crate) fn api(&self, kind: &'static Kind) -> Api<Object> {
+        Api::of_kind(&self.client, kind)
+    }
+
+    /// The namespace for objects of this kind: none for cluster-scoped ones.
+    pub(crate) fn namespace_of(&self, kind: &Kind) -> &str {
+        if kind.namespaced { &self.namespace } else { "" }
+    }
+
+    /// Key of an object of this kind in the command's namespace.
+    pub(crate) fn key(&self, kind: &Kind, name: &str) -> ObjectKey {
+        ObjectKey::new(self.namespace_of(kind), name)
+    }
+
+    /// A missing object in a missing namespace is told as a missing namespace, as kubectl does.
+    pub(crate) async fn explain_missing(
+        &self,
+        kind: &'static Kind,
+        error: listwatch_components::client::Error,
+    ) -> listwatch_components::client::Error {
+        if !error.is_not_found() || !kind.namespaced {
+            return error;
+        }
+        let namespaces = Kind::by_name("namespace").expect("a served kind");
+        match self.api(namespaces).get(&ObjectKey::new("", self.namespace.as_str())).await {
+            Err(missing) if missing.is(Reason::NotFound) => missing,
+            _ => error,
+        }
+    }
+}
+
+/// `deployment.apps/web`, `pod/a`.
+pub(crate) fn full_name(kind: &Kind, name: &str) -> String {
+    if kind.group.is_empty() {
+        format!("{}/{name}", kind.singular)
+    } else {
+        format!("{}.{}/{name}", kind.singular, kind.group)
+    }
+}
+
+/// The kind that a person names.
+pub(crate) fn kind_named(word: &str) -> Result<&'static Kind, Failure> {
+    Kind::by_name(word).ok_or_else(|| Failure::plain(format!("the server doesn't have a resource type \"{word}\"")))
+}
+
+/// Reads `KIND [NAME…]`, `KIND,KIND`, `all`, `KIND/NAME …`.
+pub(crate) fn parse_targets(words: &[String]) -> Result<Vec<Target>, Failure> {
+    let slashed = words.iter().filter(|w| w.contains('/')).count();
+    if slashed > 0 {
+        if slashed < words.len() {
+            return Err(Failure::usage(
+                "there is no need to specify a resource type as a separate argument when passing arguments in \
+                 resource/name form (e.g. 'lw get resource/<resource_name>' instead of 'lw get resource \
+                 resource/<resource_name>'",
+            ));
+        }
+        return slashed_targets(words);
+    }
+    let Some((kinds, names)) = words.split_first() else { return Ok(Vec::new()) };
+    let mut targets = Vec::new();
+    for word in kinds.split(',').filter(|w| !w.is_empty()) {
+        let in_category: Vec<_> = KINDS.iter().filter(|k| k.categories.contains(&word)).collect();
+        if in_category.is_empty() {
+            targets.push(Target { kind: kind_named(word)?, names: names.to_vec() });
+        } else {
+            targets.extend(in_category.into_iter().map(|kind| Target { kind, names: names.to_vec() }));
+        }
+    }
+    Ok(targets)
+}
+
+/// Neighbours of one kind become one target, so that they are shown in one table.
+fn slashed_targets(words: &[String]) -> Result<Vec<Target>, Failure> {
+    let mut targets: Vec<Target> = Vec::new();
+    for word in words {
+        let Some((kind, name)) =
+            word.split_once('/').filter(|(k, n)| !k.is_empty() && !n.is_empty() && !n.contains('/'))
+        else {
+            return Err(Failure::usage(format!(
+                "arguments in resource/name form must have a single resource and name: {word:?}"
+            )));
+        };
+        let kind = kind_named(kind)?;
+        match targets.last_mut() {
+            Some(last) if last.kind == kind => last.names.push(name.to_owned()),
+            _ => targets.push(Target { kind, names: vec![name.to_owned()] }),
+        }
+    }
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Vec<(&'static str, String)>, String> {
+        let words: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+        let targets = parse_targets(&words).map_err(|f| f.text())?;
+        Ok(targets.into_iter().map(|t| (t.kind.plural, t.names.join(","))).collect())
+    }
+
+    #[test]
+    fn objects_are_named_in_every_way_that_kubectl_knows() {
+        let one = |kind, names: &str| (kind, names.to_owned());
+        assert_eq!(parse("po"), Ok(vec![one("pods", "")]));
+        assert_eq!(parse("pods a b"), Ok(vec![one("pods", "a,b")]));
+        assert_eq!(parse("po,deploy"), Ok(vec![one("pods", ""), one("deployments", "")]));
+        assert_eq!(parse("pod/a deploy/b deployment.apps/c"), Ok(vec![one("pods", "a"), one("deployments", "b,c")]));
+        assert_eq!(parse("all"), Ok(vec![one("pods", ""), one("deployments", ""), one("replicasets", "")]));
+        assert!(parse("widget").expect_err("unknown").contains("the server doesn't have a resource type \"widget\""));
+        assert!(parse("pod pod/a").is_err());
+        assert!(parse("pod/").is_err());
+    }
+}
