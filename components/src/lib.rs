@@ -8,10 +8,12 @@
 //! * [`runtime`]: what every controller is made of: reflector, indexer, informer, work queue, controller, leader
 //!   election, event recorder
 //! * [`kubelet`]: runs the pods of one node
+//! * [`controller_manager`]: makes what is equal to what is wanted
 //! * [`scheduler`]: gives each waiting pod a node
 
 pub mod client;
 pub mod clock;
+pub mod controller_manager;
 pub mod kubelet;
 pub mod runtime;
 pub mod scheduler;

@@ -2,11 +2,15 @@
 //!
 //! * [`program`]: what all of them share: logging, the ready line, the stop signals, the pipe of the supervisor
 //! * [`server`]: the store and its APIs
+//! * [`controller_manager`], [`scheduler`]: with [`election`], the flags of a program of which one instance works
 //! * [`kubelet`]: runs the pods of one node
 //! * [`shim`]: what a kubelet starts for each container
 
+mod controller_manager;
+mod election;
 mod kubelet;
 pub(crate) mod program;
+mod scheduler;
 mod server;
 mod shim;
 
@@ -20,6 +24,8 @@ use clap::Subcommand;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Server(server::ServerArgs),
+    ControllerManager(controller_manager::ControllerManagerArgs),
+    Scheduler(scheduler::SchedulerArgs),
     Kubelet(Box<kubelet::KubeletArgs>),
     /// Run one container of one pod
     #[command(hide = true)]
@@ -33,6 +39,8 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Server(args) => server::run(args),
+        Command::ControllerManager(args) => controller_manager::run(args),
+        Command::Scheduler(args) => scheduler::run(args),
         Command::Kubelet(args) => kubelet::run(*args),
         Command::Shim(args) => Ok(shim::run(&args)),
         Command::Builtin(args) => shim::run_builtin(&args),

@@ -3,11 +3,19 @@
 //! Invariants: standard output carries the ready line and nothing else; logs go to standard error; a process stops on
 //! SIGTERM, on SIGINT and when its supervisor's pipe ends, and then exits 0.
 
-use std::{collections::BTreeMap, io::Write, net::SocketAddr, os::fd::FromRawFd, time::Instant};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    net::SocketAddr,
+    os::fd::FromRawFd,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// The variable with the number of the descriptor that ends when the cluster is gone.
 pub(crate) const CLUSTER_PIPE_FD: &str = "LW_CLUSTER_PIPE_FD";
@@ -126,5 +134,46 @@ pub(crate) async fn sleep_until(instant: Option<Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Reads `5m`, `1h30m`, `100ms`, `0`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let span: jiff::SignedDuration =
+        text.parse().map_err(|e| format!("{e} (a duration is written 5m, 1h30m, 100ms)"))?;
+    Duration::try_from(span).map_err(|_| "must not be negative".to_owned())
+}
+
+/// Runs a component until it is told to stop: the work gets a token, and ends soon after it is cancelled.
+pub(crate) fn component(work: impl AsyncFnOnce(CancellationToken) -> anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(async {
+        let shutdown = CancellationToken::new();
+        let mut work = std::pin::pin!(work(shutdown.clone()));
+        tokio::select! {
+            outcome = &mut work => outcome?,
+            () = stop_signal() => {
+                shutdown.cancel();
+                work.await?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_etcds() {
+        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
+        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(duration("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+        assert!(duration("-1s").is_err());
+        assert!(duration("5").is_err());
     }
 }

@@ -12,7 +12,7 @@ use listwatch_server::config::{Certificates, ClientPort, Config, KubeletFiles, L
 use listwatch_server::storage::{CheckpointOptions, Durability, LogSizes};
 use listwatch_server::transport::{ClientCertificates, TlsFiles};
 
-use super::program::{self, ProgramArgs};
+use super::program::{self, ProgramArgs, duration};
 
 /// How often `--durability buffered` syncs unless told otherwise: what a power cut may cost.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
@@ -274,16 +274,6 @@ impl SecureArgs {
     }
 }
 
-/// Reads `5m`, `1h30m`, `100ms`, `0`.
-fn duration(text: &str) -> Result<Duration, String> {
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let span: jiff::SignedDuration =
-        text.parse().map_err(|e| format!("{e} (a duration is written 5m, 1h30m, 100ms)"))?;
-    Duration::try_from(span).map_err(|_| "must not be negative".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -341,16 +331,6 @@ mod tests {
             let error = config(flags).expect_err("refused");
             assert!(error.contains(named), "{flags:?}: {error}");
         }
-    }
-
-    #[test]
-    fn durations_are_read_as_etcds() {
-        assert_eq!(duration("5m"), Ok(Duration::from_secs(300)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_secs(5400)));
-        assert_eq!(duration("100ms"), Ok(Duration::from_millis(100)));
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
-        assert!(duration("-1s").is_err());
-        assert!(duration("5").is_err());
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! The scheduler without wires: watch events in, decisions out.
+
 use super::*;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! The queue by hand-moved time: order, cures, and what happens while a pod is tried.
+
 use super::*;
 use crate::scheduler::pod::Waiting;
 use crate::scheduler::{Amounts, Node};

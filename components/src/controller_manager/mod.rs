@@ -1,0 +1,29 @@
+//! The controller manager: one process for the controllers, each in a folder of its own.
+//!
+//! A controller is a plan and a reconciler. The plan is a pure function: what is goes in, what is to be done comes out, so
+//! it is tested as a table. The reconciler reads the shared caches, carries the plan out and writes the status last.
+//! Invariants: nothing is remembered that may not be lost; ownership goes by uid; what destroys carries a precondition;
+//! nobody decides on a cache older than the own last write; a leader that has lost its Lease does no harm with the writes
+//! that are still under way.
+//!
+//! In reading order: [`pod`], [`node`] (what is cached), [`caches`], [`ownership`]; then [`replica_set`], [`deployment`],
+//! [`node_lifecycle`], [`pod_gc`], [`garbage_collector`], [`namespace`]; [`program`] puts them together.
+
+pub mod node;
+pub mod pod;
+
+pub mod caches;
+pub mod ownership;
+mod tools;
+
+pub mod deployment;
+pub mod garbage_collector;
+pub mod namespace;
+pub mod node_lifecycle;
+pub mod pod_gc;
+pub mod replica_set;
+
+mod program;
+mod wiring;
+
+pub use program::{Error, Options, run};

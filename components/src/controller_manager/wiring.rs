@@ -1,0 +1,244 @@
+//! Which change concerns which controller.
+//!
+//! Invariant: handlers decide by the change alone which keys to put where; they never act.
+
+use std::sync::Arc;
+
+use listwatch_proto::resource::{Kind, Object, ObjectKey};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::caches::{Caches, Informers, Owned, kind};
+use super::deployment::{DeploymentReconciler, deployments_of};
+use super::garbage_collector::{GarbageCollector, Graph, Members};
+use super::namespace::NamespaceReconciler;
+use super::node_lifecycle::{LEASE_NAMESPACE, NodeLifecycleReconciler};
+use super::pod_gc::{FINISHED_KEY, PodGcReconciler, key_of_node, orphaned};
+use super::program::{Options, Recorders};
+use super::replica_set::{ReplicaSetReconciler, sets_of};
+use crate::client::{Cached, Client};
+use crate::runtime::{Change, Controller, Informer, RateLimitedQueue, Reconciler};
+
+/// Keys run at the same time, where upstream has more than the usual five.
+const COLLECTOR_WORKERS: usize = 20;
+const NODE_WORKERS: usize = 8;
+/// Finished pods are counted at most so often (upstream's period).
+const FINISHED_PERIOD: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// All controllers, wired to the informers, not yet running.
+pub(super) struct Controllers {
+    deployment: Controller<DeploymentReconciler>,
+    replica_set: Controller<ReplicaSetReconciler>,
+    node_lifecycle: Controller<NodeLifecycleReconciler>,
+    pod_gc: Controller<PodGcReconciler>,
+    namespace: Controller<NamespaceReconciler>,
+    collectors: Vec<Controller<GarbageCollector>>,
+}
+
+type Keys = RateLimitedQueue<ObjectKey>;
+
+fn controller<R: Reconciler>(name: &'static str, reconciler: R, caches: &Caches) -> Controller<R> {
+    Controller::new(name, reconciler)
+        .reads_kind(kind("", "pods"), &caches.pods)
+        .reads_kind(kind("", "nodes"), &caches.nodes)
+        .reads_kind(kind("coordination.k8s.io", "leases"), &caches.leases)
+        .reads_kind(kind("", "namespaces"), &caches.namespaces)
+        .reads_kind(kind("apps", "deployments"), &caches.deployments)
+        .reads_kind(kind("apps", "replicasets"), &caches.replica_sets)
+}
+
+impl Controllers {
+    /// Makes the controllers and hooks their queues to the informers.
+    pub(super) fn wire(client: &Client, options: &Options, recorders: &Recorders, informers: &mut Informers) -> Self {
+        let caches = informers.caches();
+        let tools = |name| recorders.tools(name);
+        let controllers = Controllers {
+            deployment: controller(
+                "deployment",
+                DeploymentReconciler::new(caches.clone(), tools("deployment-controller")),
+                &caches,
+            ),
+            replica_set: controller(
+                "replicaset",
+                ReplicaSetReconciler::new(caches.clone(), tools("replicaset-controller")),
+                &caches,
+            ),
+            node_lifecycle: controller(
+                "node-lifecycle",
+                NodeLifecycleReconciler::new(caches.clone(), tools("node-controller"), options.nodes),
+                &caches,
+            )
+            .workers(NODE_WORKERS),
+            pod_gc: controller(
+                "pod-gc",
+                PodGcReconciler::new(caches.clone(), tools("pod-garbage-collector-controller"), options.pods),
+                &caches,
+            ),
+            namespace: controller(
+                "namespace",
+                NamespaceReconciler::new(caches.clone(), tools("namespace-controller")),
+                &caches,
+            ),
+            collectors: Vec::new(),
+        };
+        controllers.hook_workloads(informers, &caches);
+        controllers.hook_nodes(informers);
+        controllers.hook_pod_gc(informers);
+        controllers.hook_namespaces(informers, &caches);
+        controllers.with_collectors(client, informers, &caches)
+    }
+
+    fn hook_workloads(&self, informers: &mut Informers, caches: &Caches) {
+        let deployments = self.deployment.queue();
+        informers.deployments.on_change(move |change| deployments.add(change.key().clone()));
+
+        let (deployments, sets, of) = (self.deployment.queue(), self.replica_set.queue(), caches.clone());
+        informers.replica_sets.on_change(move |change| {
+            sets.add(change.key().clone());
+            each(change, |set| add_all(&deployments, deployments_of(&of, set)));
+        });
+
+        let (deployments, sets, of) = (self.deployment.queue(), self.replica_set.queue(), caches.clone());
+        informers.pods.on_change(move |change| {
+            each(change, |pod| add_all(&sets, sets_of(&of, pod)));
+            // A deployment that recreates waits for the end of its last old pod.
+            let pod = change.object();
+            if matches!(change, Change::Deleted(_)) || pod.is_finished() {
+                for key in sets_of(&of, pod) {
+                    if let Some(set) = of.replica_sets.get(&key) {
+                        add_all(&deployments, deployments_of(&of, &set));
+                    }
+                }
+            }
+        });
+    }
+
+    fn hook_nodes(&self, informers: &mut Informers) {
+        let nodes = self.node_lifecycle.queue();
+        informers.nodes.on_change(move |change| nodes.add(change.key().clone()));
+        let nodes = self.node_lifecycle.queue();
+        informers.leases.on_change(move |change| {
+            if change.key().namespace == LEASE_NAMESPACE {
+                nodes.add(ObjectKey::new("", &*change.key().name));
+            }
+        });
+    }
+
+    fn hook_pod_gc(&self, informers: &mut Informers) {
+        let keys = self.pod_gc.queue();
+        informers.pods.on_change(move |change| {
+            if matches!(change, Change::Deleted(_)) {
+                return;
+            }
+            let pod = change.object();
+            let before = match change {
+                Change::Updated { old, .. } => Some(old),
+                _ => None,
+            };
+            if orphaned(pod) {
+                keys.add(pod.key.clone());
+            }
+            if !pod.node.is_empty() && before.is_none_or(|old| old.node != pod.node) {
+                keys.add(key_of_node(&pod.node));
+            }
+            if pod.is_finished() && before.is_none_or(|old| !old.is_finished()) {
+                keys.add_after(FINISHED_KEY, FINISHED_PERIOD);
+            }
+        });
+        let keys = self.pod_gc.queue();
+        informers.nodes.on_change(move |change| {
+            if matches!(change, Change::Deleted(_) | Change::Added(_)) {
+                keys.add(change.key().clone());
+            }
+        });
+    }
+
+    fn hook_namespaces(&self, informers: &mut Informers, caches: &Caches) {
+        let namespaces = self.namespace.queue();
+        informers.namespaces.on_change(move |change| namespaces.add(change.key().clone()));
+        hook_emptied(&mut informers.pods, &self.namespace.queue(), caches);
+        hook_emptied(&mut informers.leases, &self.namespace.queue(), caches);
+        hook_emptied(&mut informers.deployments, &self.namespace.queue(), caches);
+        hook_emptied(&mut informers.replica_sets, &self.namespace.queue(), caches);
+    }
+
+    fn with_collectors(mut self, client: &Client, informers: &mut Informers, caches: &Caches) -> Self {
+        let kinds: [(&'static Kind, Arc<dyn Members>); 6] = [
+            (kind("", "pods"), Arc::new(caches.pods.clone())),
+            (kind("", "nodes"), Arc::new(caches.nodes.clone())),
+            (kind("coordination.k8s.io", "leases"), Arc::new(caches.leases.clone())),
+            (kind("", "namespaces"), Arc::new(caches.namespaces.clone())),
+            (kind("apps", "deployments"), Arc::new(caches.deployments.clone())),
+            (kind("apps", "replicasets"), Arc::new(caches.replica_sets.clone())),
+        ];
+        let mut graph = Graph::builder();
+        for (kind, members) in kinds {
+            let collector = GarbageCollector::new(client, kind);
+            let collector = controller("garbage-collector", collector, caches).workers(COLLECTOR_WORKERS);
+            graph.add(kind, members, collector.queue());
+            self.collectors.push(collector);
+        }
+        let graph = graph.build(client);
+        for collector in &self.collectors {
+            collector.reconciler().connect(graph.clone());
+        }
+        hook_graph(&mut informers.pods, &graph);
+        hook_graph(&mut informers.nodes, &graph);
+        hook_graph(&mut informers.leases, &graph);
+        hook_graph(&mut informers.namespaces, &graph);
+        hook_graph(&mut informers.deployments, &graph);
+        hook_graph(&mut informers.replica_sets, &graph);
+        self
+    }
+
+    /// Runs them all until told to stop, then waits for the runs under way.
+    pub(super) async fn run(self, stop: CancellationToken) {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(self.deployment.run(stop.clone()));
+        tasks.spawn(self.replica_set.run(stop.clone()));
+        tasks.spawn(self.node_lifecycle.run(stop.clone()));
+        tasks.spawn(self.pod_gc.run(stop.clone()));
+        tasks.spawn(self.namespace.run(stop.clone()));
+        for collector in self.collectors {
+            tasks.spawn(collector.run(stop.clone()));
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Calls with the object as it is, and as it was if that differs.
+fn each<T>(change: &Change<T>, mut call: impl FnMut(&Cached<T>)) {
+    if let Change::Updated { old, .. } = change {
+        call(old);
+    }
+    call(change.object());
+}
+
+fn add_all(queue: &Keys, keys: Vec<ObjectKey>) {
+    keys.into_iter().for_each(|key| queue.add(key));
+}
+
+/// Something has gone from a namespace that is being emptied.
+fn hook_emptied<T: Owned + crate::client::Decode>(informer: &mut Informer<T>, queue: &Keys, caches: &Caches) {
+    let (queue, namespaces) = (queue.clone(), caches.namespaces.clone());
+    informer.on_change(move |change| {
+        if !matches!(change, Change::Deleted(_)) {
+            return;
+        }
+        let key = ObjectKey::new("", &*change.key().namespace);
+        let going = |namespace: Arc<Cached<Object>>| namespace.object.is_terminating();
+        if namespaces.get(&key).is_some_and(going) {
+            queue.add(key);
+        }
+    });
+}
+
+fn hook_graph<T: Owned + crate::client::Decode>(informer: &mut Informer<T>, graph: &Graph) {
+    let (graph, kind) = (graph.clone(), informer.kind());
+    informer.on_change(move |change| match change {
+        Change::Added(object) | Change::Updated { new: object, .. } => {
+            graph.changed(kind, &super::garbage_collector::known(object));
+        }
+        Change::Deleted(object) => graph.removed(&super::garbage_collector::known(object)),
+    });
+}
