@@ -3,6 +3,8 @@
 mod basics;
 mod checkpoints;
 
+mod figures;
+
 mod harness;
 
 mod leases;
