@@ -9,7 +9,6 @@ use listwatch_proto::etcd::etcdserverpb::{
     LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse, LeaseStatus, LeaseTimeToLiveRequest,
     LeaseTimeToLiveResponse, lease_server,
 };
-use tokio::task::block_in_place;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::error::{self, Refusal};
@@ -30,9 +29,9 @@ impl Lease {
 impl Front {
     /// Renews one lease. The header is made before the renewal, and a lease that is gone has a time to live of zero
     /// instead of an error (etcd 3.6).
-    fn renew(&self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+    async fn renew(&self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
         let header = Some(self.headers.at(self.engine.revision()));
-        let ttl = block_in_place(|| self.engine.lease_keep_alive(id)).map_err(error::status)?.unwrap_or(0);
+        let ttl = self.engine.submit_lease_keep_alive(id).await.map_err(error::status)?.unwrap_or(0);
         Ok(LeaseKeepAliveResponse { header, id, ttl })
     }
 }
@@ -42,7 +41,7 @@ impl lease_server::Lease for Lease {
     async fn lease_grant(&self, request: Request<LeaseGrantRequest>) -> Result<Response<LeaseGrantResponse>, Status> {
         let LeaseGrantRequest { ttl, id } = request.into_inner();
         let engine = &self.front.engine;
-        let (id, ttl) = block_in_place(|| engine.lease_grant(id, ttl)).map_err(error::status)?;
+        let (id, ttl) = engine.submit_lease_grant(id, ttl).await.map_err(error::status)?;
         let header = Some(self.front.headers.at(engine.revision()));
         Ok(Response::new(LeaseGrantResponse { header, id, ttl, error: String::new() }))
     }
@@ -52,7 +51,7 @@ impl lease_server::Lease for Lease {
         request: Request<LeaseRevokeRequest>,
     ) -> Result<Response<LeaseRevokeResponse>, Status> {
         let id = request.into_inner().id;
-        let revision = block_in_place(|| self.front.engine.lease_revoke(id)).map_err(error::status)?;
+        let revision = self.front.engine.submit_lease_revoke(id).await.map_err(error::status)?;
         Ok(Response::new(LeaseRevokeResponse { header: Some(self.front.headers.at(revision)) }))
     }
 
@@ -64,7 +63,10 @@ impl lease_server::Lease for Lease {
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         let front = self.front.clone();
         let shutdown = front.options.shutdown.clone();
-        let renewals = request.into_inner().map(move |request| front.renew(request?.id));
+        let renewals = request.into_inner().then(move |request| {
+            let front = front.clone();
+            async move { front.renew(request?.id).await }
+        });
         let end = futures::stream::once(async { Err(Refusal::Stopped.into()) });
         Ok(Response::new(Box::pin(renewals.take_until(shutdown.clone().cancelled_owned()).chain(
             // Only the end of the server is an error; a client that is done ends its stream in peace.

@@ -285,8 +285,7 @@ impl Engine {
             return self.inner.committer.read_only(&txn);
         }
         let request = Request::Txn { txn, origin: origin.clone() };
-        let ticket = self.inner.queue.submit(request)?;
-        txn_of(ticket.wait_async(&self.inner.queue, &*self.inner.committer).await?)
+        txn_of(self.inner.request_async(request).await?)
     }
 
     /// Gives up history below `revision`; durable when this returns. With `physical`, waits until what can go is gone.
@@ -333,6 +332,20 @@ impl Engine {
         }
     }
 
+    /// The same for tasks, as [`Engine::submit`].
+    ///
+    /// # Errors
+    /// As [`Engine::lease_grant`].
+    pub async fn submit_lease_grant(&self, id: i64, ttl: i64) -> Result<(i64, i64), Error> {
+        match self.inner.request_async(Request::LeaseGrant { id, ttl_secs: ttl }).await? {
+            Reply::Lease(record) => {
+                self.inner.leases_bell.ring();
+                Ok((record.id, record.ttl_secs))
+            }
+            other => unreachable!("{other:?} is no answer to a grant"),
+        }
+    }
+
     /// Ends a lease and deletes its keys in one revision; answers where the store stands.
     ///
     /// # Errors
@@ -340,6 +353,15 @@ impl Engine {
     pub fn lease_revoke(&self, id: i64) -> Result<i64, Error> {
         let origin = Origin::system();
         revision_of(self.inner.request(Request::LeaseRevoke { ids: vec![id], origin, only_due: false })?)
+    }
+
+    /// The same for tasks, as [`Engine::submit`].
+    ///
+    /// # Errors
+    /// As [`Engine::lease_revoke`].
+    pub async fn submit_lease_revoke(&self, id: i64) -> Result<i64, Error> {
+        let origin = Origin::system();
+        revision_of(self.inner.request_async(Request::LeaseRevoke { ids: vec![id], origin, only_due: false }).await?)
     }
 
     /// Renews a lease to its granted time; `None` = no such lease.
@@ -351,6 +373,23 @@ impl Engine {
         let Some(renewal) = self.inner.lessor.lock().keep_alive(id, now) else { return Ok(None) };
         if let Some(record) = renewal.record {
             match self.inner.request(Request::LeaseRenew(record)) {
+                Ok(_) => {}
+                Err(Error::LeaseNotFound(_)) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(renewal.ttl_secs))
+    }
+
+    /// The same for tasks, as [`Engine::submit`]. Most renewals need no record and do not wait for anything.
+    ///
+    /// # Errors
+    /// As [`Engine::lease_keep_alive`].
+    pub async fn submit_lease_keep_alive(&self, id: i64) -> Result<Option<i64>, Error> {
+        let now = Moment::now(&*self.inner.clock);
+        let Some(renewal) = self.inner.lessor.lock().keep_alive(id, now) else { return Ok(None) };
+        if let Some(record) = renewal.record {
+            match self.inner.request_async(Request::LeaseRenew(record)).await {
                 Ok(_) => {}
                 Err(Error::LeaseNotFound(_)) => return Ok(None),
                 Err(error) => return Err(error),
@@ -519,6 +558,10 @@ impl Inner {
 
     fn request(&self, request: Request) -> Result<Reply, Error> {
         self.queue.submit(request)?.wait(&self.queue, &*self.committer)
+    }
+
+    async fn request_async(&self, request: Request) -> Result<Reply, Error> {
+        self.queue.submit(request)?.wait_async(&self.queue, &*self.committer).await
     }
 
     fn close(&self) {

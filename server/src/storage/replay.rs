@@ -11,10 +11,11 @@ use crate::storage::log::recover::Replay;
 use crate::storage::log::segment::FooterEntry;
 use crate::storage::log::{Location, LogRecord};
 use crate::storage::mvcc::key_index::{SEGMENT_BASE, SEGMENT_CURRENT};
+use crate::storage::mvcc::write::joined;
 use crate::storage::mvcc::{Store, Version};
 use crate::storage::revision::{Place, Revision};
 use crate::storage::state::{LeaseRecord, RecordKind, RecordRef, StateMeta, StateReader};
-use crate::storage::{EngineOptions, Error, EventKind};
+use crate::storage::{EngineOptions, Error, EventKind, KeyValue};
 
 /// A store in the making.
 #[derive(Debug)]
@@ -51,6 +52,9 @@ impl Replayed {
         state.scan_current(&mut |record| {
             let facts = (record.create_revision, record.version, record.lease);
             store.admit(record.key, version_of(&record, SEGMENT_CURRENT), Some(facts));
+            if record.kind == RecordKind::Live {
+                store.warm(|| stored_state(&record), record.key, record.key.len() + record.value.len());
+            }
             if record.lease != 0 {
                 lessor.attach(&bytes::Bytes::copy_from_slice(record.key), record.lease);
             }
@@ -81,6 +85,9 @@ impl Replayed {
         let key = &bytes[parts.key.clone()];
         let facts = (parts.create_revision, parts.version, parts.lease);
         if self.store.admit(key, Version::new(parts.place, tombstone, location), Some(facts)) {
+            if !tombstone {
+                self.store.warm(|| logged_state(bytes, parts), key, parts.key.len() + parts.value.len());
+            }
             let key = bytes::Bytes::copy_from_slice(key);
             match tombstone {
                 true => self.lessor.detach(&key),
@@ -102,6 +109,24 @@ impl Replayed {
             LogRecord::Key(_) | LogRecord::Alarm(_) | LogRecord::Auth(_) | LogRecord::Meta { .. } => {}
         }
     }
+}
+
+/// A key's state in a buffer of its own, as the cache keeps it.
+fn stored_state(record: &RecordRef<'_>) -> KeyValue {
+    let (key, value) = joined(record.key, record.value);
+    KeyValue {
+        key,
+        value,
+        create_revision: record.create_revision,
+        mod_revision: record.mod_revision,
+        version: record.version,
+        lease: record.lease,
+    }
+}
+
+fn logged_state(bytes: &bytes::Bytes, parts: &KeyParts) -> KeyValue {
+    let (key, value) = joined(&bytes[parts.key.clone()], &bytes[parts.value.clone()]);
+    KeyValue { key, value, ..parts.key_value(bytes) }
 }
 
 fn version_of(record: &RecordRef<'_>, segment: u32) -> Version {

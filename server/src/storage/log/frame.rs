@@ -242,4 +242,53 @@ mod tests {
             assert_eq!(FrameHeader::read(&rotten, SegmentId(3), 77), None, "a flipped bit at {at} went unnoticed");
         }
     }
+
+    /// The bytes of format 1, once and for all: a change here is a new format.
+    #[test]
+    fn today_writes_format_1_to_the_letter() {
+        use crate::storage::log::record::KeyRecordRef;
+        use crate::storage::log::segment::SegmentHeader;
+        use crate::storage::revision::Place;
+        use crate::storage::{EventKind, Origin};
+
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let segment = SegmentHeader { id: SegmentId(3), salt: 77, wall_ms: 1_700_000_000_000, incarnation: [9; 16] };
+        assert_eq!(hex(&segment.encode()), FIXTURE_SEGMENT);
+        let origin = Origin { author: "root".into(), client: Some("lw".into()), cause: 4 };
+        let put = KeyRecordRef {
+            kind: EventKind::Put,
+            place: Place { main: 5, sub: 1 },
+            prev: Place { main: 3, sub: 2 },
+            key: b"key",
+            value: b"value",
+            create_revision: 2,
+            version: 6,
+            lease: -1,
+            origin: &origin,
+        };
+        let mut builder = FrameBuilder::new();
+        builder.push(|out| put.encode(out));
+        builder.note_revision(5);
+        builder.push(|out| LogRecord::Compact { revision: 4, expire: true }.encode(out));
+        let header = FrameHeader {
+            kind: FrameKind::Records,
+            segment: SegmentId(3),
+            seq: 8,
+            synced_seq: 7,
+            wall_ms: 1_700_000_000_001,
+            first_revision: builder.first_revision(),
+            last_revision: 5,
+            records: builder.records(),
+            payload_len: (builder.len() - FRAME_HEADER_BYTES) as u32,
+        };
+        assert_eq!(hex(builder.finish(header, 77)), FIXTURE_FRAME);
+    }
+
+    const FIXTURE_SEGMENT: &str = "4c574c4f475345470100400003000000000000004d000000000000000068e5cf8b010000090909090909090909090909090909090000000000000000a0c4c93e";
+    const FIXTURE_FRAME: &str = concat!(
+        "4c574631010000000300000000000000080000000000000007000000000000000168e5cf8b01000005000000000000000500",
+        "000000000000020000006e00000000000000b44523c75a0000003e749fd10101040205000000000000000100000003000000",
+        "0500000002000000030000000000000002000000000000000600000000000000ffffffffffffffff04000000000000006b65",
+        "7976616c7565726f6f746c77140000005138283a060100000400000000000000",
+    );
 }

@@ -258,6 +258,16 @@ impl Segment {
         Error::Damaged { segment: self.id.0, revision, reason: reason.into() }
     }
 
+    /// Reads a stretch of the file, which must lie within its frames.
+    pub fn read_bytes(&self, offset: u32, len: usize) -> Result<Bytes, Error> {
+        let mut buffer = vec![0; len];
+        let io = |source| Error::io("read", &self.path, source);
+        if self.file.read_at(&mut buffer, u64::from(offset)).map_err(io)? < len {
+            return Err(self.damaged("the file is shorter than its frames"));
+        }
+        Ok(Bytes::from(buffer))
+    }
+
     /// Reads one record by its place and verifies it.
     pub fn read_record(&self, location: Location) -> Result<Bytes, Error> {
         let mut buffer = vec![0; location.len as usize];

@@ -14,7 +14,7 @@ use parking_lot::RwLock;
 use super::key_index::{KeyEntry, SEGMENT_BASE, SEGMENT_CURRENT, Version};
 use super::store::Store;
 use crate::storage::log::Segments;
-use crate::storage::log::record::KeyParts;
+use crate::storage::log::record::{self, KeyParts};
 use crate::storage::revision::Place;
 use crate::storage::state::{RecordKind, StateReader, StateRecord};
 use crate::storage::watch::Floor;
@@ -22,6 +22,12 @@ use crate::storage::{Error, KeyRange, KeyValue, RangeOp, RangeResult, SortOrder,
 
 /// Keys taken under one hold of the lock; at some 50 ns each a writer waits no longer than 0.2 ms.
 const STEP_KEYS: usize = 4096;
+/// So few values are read one by one.
+const PREFETCH_MIN: usize = 16;
+/// Records with at most so much between them are read together: reading on is cheaper than another call.
+const RUN_GAP_BYTES: u32 = 4 << 10;
+/// Bytes read together.
+const RUN_BYTES_MAX: u32 = 256 << 10;
 /// How often a record may move between the log, `cur/` and `base/` while it is being looked for.
 const MOVES_MAX: usize = 16;
 
@@ -71,6 +77,65 @@ impl Fetcher {
     /// Bytes on disk.
     pub fn size_on_disk(&self) -> u64 {
         self.segments.size() + self.state.size_on_disk().unwrap_or(0)
+    }
+
+    /// Reads the values of many found keys at once, where their records lie close together in the log: a list of a large
+    /// range would else cost a system call for each key.
+    fn prefetch(&self, found: &mut [Found], op: &RangeOp) -> Result<(), Error> {
+        let wanted = if op.limit > 0 && !needs_all(op) { found.len().min(op.limit) } else { found.len() };
+        let missing = |found: &Found| found.kv.is_none() && found.version.is_in_log();
+        let mut order: Vec<u32> = (0..wanted as u32).filter(|index| missing(&found[*index as usize])).collect();
+        if order.len() < PREFETCH_MIN {
+            return Ok(());
+        }
+        order.sort_unstable_by_key(|index| {
+            let version = &found[*index as usize].version;
+            (version.segment, version.offset)
+        });
+        let mut rest = &order[..];
+        while let Some(first) = rest.first() {
+            let start = found[*first as usize].version;
+            let mut end = start.offset + start.len;
+            let mut taken = 1;
+            for index in &rest[1..] {
+                let next = found[*index as usize].version;
+                let close = next.segment == start.segment
+                    && next.offset <= end.saturating_add(RUN_GAP_BYTES)
+                    && next.offset + next.len - start.offset <= RUN_BYTES_MAX;
+                if !close {
+                    break;
+                }
+                end = next.offset + next.len;
+                taken += 1;
+            }
+            let (run, others) = rest.split_at(taken);
+            rest = others;
+            if taken > 1 {
+                self.read_run(found, run, start, end)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one stretch of a segment and takes the records of a run out of it. What is not there is left to the single
+    /// read, which knows where to look next.
+    fn read_run(&self, found: &mut [Found], run: &[u32], start: Version, end: u32) -> Result<(), Error> {
+        let Some(segment) = self.segments.get(u64::from(start.segment)) else { return Ok(()) };
+        let bytes = segment.read_bytes(start.offset, (end - start.offset) as usize)?;
+        for index in run {
+            let key = &mut found[*index as usize];
+            let from = (key.version.offset - start.offset) as usize;
+            let record = bytes.slice(from..from + key.version.len as usize);
+            let kv =
+                record::verify(&record).and_then(|_| KeyParts::read(&record)).map(|parts| parts.key_value(&record));
+            if let Ok(kv) = kv
+                && kv.key == key.key
+                && kv.mod_revision == key.version.main
+            {
+                key.kv = Some(Arc::new(kv));
+            }
+        }
+        Ok(())
     }
 
     /// The same for a version just looked up, whose owner keeps the index from changing.
@@ -220,6 +285,9 @@ impl Reader {
             progress = collect(&guard, &op.range, Some(key), revision, rest, &mut found);
         }
         let count = *count.get_or_insert(found.len());
+        if !op.count_only && values_matter(op) {
+            self.fetcher.prefetch(&mut found, op)?;
+        }
         let fetch = |found: &Found| self.fetch(found, revision, floor);
         answer(op, found, count, current, fetch)
     }

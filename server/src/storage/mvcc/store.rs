@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::index::Index;
-use super::key_index::{KeyEntry, Version};
+use super::key_index::{CACHED_OVERHEAD_BYTES, KeyEntry, Version};
 use crate::storage::revision::Revision;
 use crate::storage::state::{Compactions, PendingFloor};
 use crate::storage::{KeyRange, KeyValue};
@@ -133,12 +133,15 @@ impl Store {
     pub fn admit(&mut self, key: &[u8], version: Version, facts: Option<(i64, i64, i64)>) -> bool {
         let mut newest = false;
         let mut change = 0;
+        let mut freed = 0;
         self.index.upsert(
             key,
             (&mut newest, &mut change),
             |entry, (newest, change)| {
                 *change = -live_bytes(entry);
+                freed = entry.cached_bytes();
                 *newest = entry.admit(version, facts);
+                freed -= entry.cached_bytes();
                 *change += live_bytes(entry);
             },
             |(newest, change)| {
@@ -152,7 +155,21 @@ impl Store {
             },
         );
         self.live_bytes += change;
+        self.cache.used -= freed;
         newest
+    }
+
+    /// Keeps the newest state of a key that a start has read anyway, while the budget allows.
+    pub fn warm(&mut self, kv: impl FnOnce() -> KeyValue, key: &[u8], bytes: usize) {
+        if self.cache.used + bytes + CACHED_OVERHEAD_BYTES > self.cache.budget {
+            return;
+        }
+        let taken = self.index.update(key, |entry| {
+            let before = entry.cached_bytes();
+            entry.cached = Some(Arc::new(kv()));
+            entry.cached_bytes() - before
+        });
+        self.cache.used += taken.unwrap_or(0);
     }
 
     /// The last compaction, if there was one.

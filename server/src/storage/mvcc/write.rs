@@ -477,7 +477,7 @@ fn branch(txn: &Txn, succeeded: bool) -> &[Op] {
 }
 
 /// Key and value in one buffer of their own: what came with a request must not pin the request's buffer.
-fn joined(key: &[u8], value: &[u8]) -> (Bytes, Bytes) {
+pub fn joined(key: &[u8], value: &[u8]) -> (Bytes, Bytes) {
     let mut buffer = Vec::with_capacity(key.len() + value.len());
     buffer.extend_from_slice(key);
     buffer.extend_from_slice(value);

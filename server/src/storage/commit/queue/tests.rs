@@ -52,7 +52,7 @@ fn hold(leader: &Arc<Gated>) -> std::sync::mpsc::Sender<()> {
     std::thread::spawn(move || {
         let _shut = leader.gate.lock();
         shut.send(()).expect("the test waits for it");
-        drop(receiver.recv());
+        let _end = receiver.recv();
     });
     is_shut.recv().expect("the gate is shut");
     sender
