@@ -6,12 +6,13 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use listwatch_proto::etcd::etcdserverpb::kv_client::KvClient;
+use listwatch_proto::etcd::etcdserverpb::lease_client::LeaseClient;
 use listwatch_proto::etcd::etcdserverpb::request_op::Request;
 use listwatch_proto::etcd::etcdserverpb::watch_client::WatchClient;
 use listwatch_proto::etcd::etcdserverpb::watch_request::RequestUnion;
 use listwatch_proto::etcd::etcdserverpb::{
-    CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, WatchCreateRequest,
-    WatchRequest,
+    CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest,
+    RangeRequest, RequestOp, TxnRequest, WatchCreateRequest, WatchRequest,
 };
 use listwatch_proto::etcd::mvccpb::KeyValue;
 use listwatch_proto::etcd::mvccpb::event::EventType;
@@ -24,11 +25,15 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Keys changed by one revision: the new value, or `None` for a deletion.
 pub(crate) type Changes = BTreeMap<Bytes, Option<Bytes>>;
 
+/// Time to live of the leases: none ends during the test.
+const LEASE_SECS: i64 = 5_000;
+
 /// A connection to the server under test.
 #[derive(Clone)]
 pub(crate) struct Client {
     channel: Channel,
     kv: KvClient<Channel>,
+    lease: LeaseClient<Channel>,
 }
 
 /// A read of everything.
@@ -41,7 +46,8 @@ impl Client {
     pub(crate) async fn connect(endpoint: &str) -> anyhow::Result<Client> {
         let channel = Endpoint::from_shared(endpoint.to_owned())?.timeout(ANSWER_LIMIT).connect().await?;
         let kv = KvClient::new(channel.clone()).max_decoding_message_size(usize::MAX);
-        Ok(Client { channel, kv })
+        let lease = LeaseClient::new(channel.clone());
+        Ok(Client { channel, kv, lease })
     }
 
     /// Puts or deletes the keys in one transaction; answers its revision.
@@ -56,6 +62,35 @@ impl Client {
     pub(crate) async fn put(&mut self, key: &Bytes, value: &Bytes) -> Result<i64, tonic::Status> {
         let put = PutRequest { key: key.clone(), value: value.clone(), ..PutRequest::default() };
         Ok(self.kv.put(put).await?.into_inner().header.unwrap_or_default().revision)
+    }
+
+    /// Puts one key on a lease.
+    pub(crate) async fn put_leased(&mut self, key: &Bytes, value: &Bytes, lease: i64) -> Result<i64, tonic::Status> {
+        let put = PutRequest { key: key.clone(), value: value.clone(), lease, ..PutRequest::default() };
+        Ok(self.kv.put(put).await?.into_inner().header.unwrap_or_default().revision)
+    }
+
+    /// A new lease.
+    pub(crate) async fn grant(&mut self) -> Result<i64, tonic::Status> {
+        Ok(self.lease.lease_grant(LeaseGrantRequest { ttl: LEASE_SECS, id: 0 }).await?.into_inner().id)
+    }
+
+    /// Ends a lease; answers the revision that deleted its keys.
+    pub(crate) async fn revoke(&mut self, id: i64) -> Result<i64, tonic::Status> {
+        let answer = self.lease.lease_revoke(LeaseRevokeRequest { id }).await?.into_inner();
+        Ok(answer.header.unwrap_or_default().revision)
+    }
+
+    /// The keys of a lease; `None` if it is gone.
+    pub(crate) async fn lease_keys(&self, id: i64) -> anyhow::Result<Option<Vec<Bytes>>> {
+        let ask = LeaseTimeToLiveRequest { id, keys: true };
+        let answer = self.lease.clone().lease_time_to_live(ask).await?.into_inner();
+        if answer.ttl < 0 {
+            return Ok(None);
+        }
+        anyhow::ensure!(answer.granted_ttl == LEASE_SECS, "lease {id} was granted {} s", answer.granted_ttl);
+        anyhow::ensure!(answer.ttl > LEASE_SECS - 1_000, "lease {id} has only {} s left", answer.ttl);
+        Ok(Some(answer.keys))
     }
 
     pub(crate) async fn compact(&mut self, revision: i64, physical: bool) -> Result<(), tonic::Status> {

@@ -5,9 +5,10 @@
 //!    write at exactly its revision, or exactly a write that was not answered, each of those at most once. So nothing
 //!    acknowledged is missing, no revision is used twice, and a transaction is there whole or not at all.
 //! 3. The current content is what the history adds up to, with create and mod revisions and versions.
-//! 4. An acknowledged compaction holds, and reads at every kept snapshot above it give what was read then.
+//! 4. Each lease lives as long as its key, with the time it was granted.
+//! 5. An acknowledged compaction holds, and reads at every kept snapshot above it give what was read then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use listwatch_proto::etcd::mvccpb::KeyValue;
@@ -30,6 +31,10 @@ pub(crate) struct Ledger {
     /// Everything at or below this revision was verified.
     verified: i64,
     content: Content,
+    /// The lease of each key that ever hung on one.
+    leases: BTreeMap<Bytes, i64>,
+    /// The keys whose leases are to be looked at: those put or deleted since the last time.
+    touched: BTreeSet<Bytes>,
     snapshots: BTreeMap<i64, Content>,
     compacted: i64,
     compacting: Option<i64>,
@@ -46,6 +51,8 @@ impl Ledger {
             unanswered: Vec::new(),
             verified: 1,
             content: Content::new(),
+            leases: BTreeMap::new(),
+            touched: BTreeSet::new(),
             snapshots: BTreeMap::new(),
             compacted: 0,
             compacting: None,
@@ -61,6 +68,13 @@ impl Ledger {
 
     pub(crate) fn next_number(&self, writer: usize) -> u64 {
         self.numbers[writer]
+    }
+
+    /// The leases that a writer may end: those whose key is there.
+    pub(crate) fn leases_of(&self, writer: usize) -> Vec<(i64, Bytes)> {
+        let prefix = format!("leased/{writer}/");
+        let alive = self.leases.iter().filter(|(key, _)| key.starts_with(prefix.as_bytes()) && self.is_alive(key));
+        alive.map(|(key, id)| (*id, key.clone())).collect()
     }
 
     pub(crate) fn is_alive(&self, key: &Bytes) -> bool {
@@ -96,6 +110,8 @@ impl Ledger {
             self.writes += 1;
         }
         self.unanswered.extend(report.unanswered);
+        self.touched.extend(report.leased.iter().map(|(_, key)| key.clone()));
+        self.leases.extend(report.leased.into_iter().map(|(id, key)| (key, id)));
     }
 
     /// Takes what the compactor knows.
@@ -103,6 +119,12 @@ impl Ledger {
         self.compactions += report.acknowledged.len();
         self.compacted = report.acknowledged.into_iter().max().unwrap_or_default().max(self.compacted);
         self.compacting = report.unanswered;
+    }
+
+    /// As [`Ledger::verify`], with every lease there is.
+    pub(crate) async fn verify_all(&mut self, client: &Client) -> anyhow::Result<()> {
+        self.touched.extend(self.leases.keys().cloned());
+        self.verify(client).await
     }
 
     /// Holds the store against the ledger; afterwards everything up to its revision is verified.
@@ -117,6 +139,7 @@ impl Ledger {
         }
         self.verified = now.revision;
         compare("now", &now.kvs, &self.content)?;
+        self.check_leases(client).await?;
         self.check_floor(client).await?;
         self.snapshots.insert(self.verified, self.content.clone());
         while self.snapshots.len() > SNAPSHOTS_MAX {
@@ -145,19 +168,44 @@ impl Ledger {
 
     fn apply(&mut self, revision: i64, changes: Changes) {
         for (key, value) in changes {
+            if self.leases.contains_key(&key) {
+                self.touched.insert(key.clone());
+            }
             let Some(value) = value else {
                 self.content.remove(&key);
                 continue;
             };
+            let lease = self.leases.get(&key).copied().unwrap_or_default();
             let kv = self.content.entry(key.clone()).or_insert_with(|| KeyValue {
                 key,
                 create_revision: revision,
+                lease,
                 ..KeyValue::default()
             });
             kv.value = value;
             kv.mod_revision = revision;
             kv.version += 1;
         }
+    }
+
+    /// A lease lives exactly as long as its key, once that was put; a grant whose put was not reached has no key.
+    async fn check_leases(&mut self, client: &Client) -> anyhow::Result<()> {
+        let mut gone = Vec::new();
+        let looked_at = std::mem::take(&mut self.touched);
+        for (key, &id) in self.leases.iter().filter(|(key, _)| looked_at.contains(*key)) {
+            let keys = client.lease_keys(id).await?;
+            let alive = self.content.contains_key(key);
+            match keys {
+                Some(keys) if alive => anyhow::ensure!(keys == [key], "lease {id} has {keys:?} instead of {key:?}"),
+                Some(keys) => anyhow::ensure!(keys.is_empty(), "lease {id} has {keys:?}, which are not there"),
+                None => {
+                    anyhow::ensure!(!alive, "lease {id} of {key:?} is lost");
+                    gone.push(key.clone());
+                }
+            }
+        }
+        gone.iter().for_each(|key| drop(self.leases.remove(key)));
+        Ok(())
     }
 
     async fn check_floor(&mut self, client: &Client) -> anyhow::Result<()> {

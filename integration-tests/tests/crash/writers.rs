@@ -24,6 +24,8 @@ pub(crate) struct Report {
     pub(crate) acknowledged: Vec<(i64, Changes)>,
     /// The write that was not answered: it may have happened or not.
     pub(crate) unanswered: Option<Changes>,
+    /// Leases that were granted or are being put on a key, each with its one key.
+    pub(crate) leased: Vec<(i64, Bytes)>,
 }
 
 /// What the compactor knows when its connection breaks.
@@ -46,10 +48,18 @@ pub(crate) fn start(
         // A writer only deletes what is there, so that every acknowledged write has a revision of its own.
         let mut alive: Vec<bool> = (0..SINGLE_KEYS).map(|key| ledger.is_alive(&single_key(writer, key))).collect();
         let first = ledger.next_number(writer);
+        let mut leased = ledger.leases_of(writer);
         tokio::spawn(async move {
-            let mut report = Report { writer, acknowledged: Vec::new(), unanswered: None };
+            let mut report = Report { writer, acknowledged: Vec::new(), unanswered: None, leased: Vec::new() };
             let mut client = client;
             for number in first.. {
+                if random.random_bool(0.1) {
+                    let done = lease(&mut client, &mut random, &mut leased, &mut report, number).await;
+                    if done.is_err() {
+                        break;
+                    }
+                    continue;
+                }
                 let (changes, outcome) = write(&mut client, &mut random, &mut alive, writer, number).await;
                 match outcome {
                     Ok(revision) => report.acknowledged.push((revision, changes)),
@@ -93,6 +103,32 @@ async fn write(
     alive[index] = true;
     let outcome = client.put(&key, &value).await;
     (Changes::from([(key, Some(value))]), outcome)
+}
+
+/// Puts a key on a new lease, or ends a lease of before.
+async fn lease(
+    client: &mut Client,
+    random: &mut StdRng,
+    leased: &mut Vec<(i64, Bytes)>,
+    report: &mut Report,
+    number: u64,
+) -> Result<(), tonic::Status> {
+    if !leased.is_empty() && random.random_bool(0.4) {
+        let (id, key) = leased.swap_remove(random.random_range(0..leased.len()));
+        report.unanswered = Some(Changes::from([(key, None)]));
+        let revision = client.revoke(id).await?;
+        report.acknowledged.extend(report.unanswered.take().map(|changes| (revision, changes)));
+        return Ok(());
+    }
+    let id = client.grant().await?;
+    let writer = report.writer;
+    let (key, value) = (Bytes::from(format!("leased/{writer}/{number}")), Bytes::from(format!("{writer}:{number}")));
+    report.leased.push((id, key.clone()));
+    leased.push((id, key.clone()));
+    report.unanswered = Some(Changes::from([(key.clone(), Some(value.clone()))]));
+    let revision = client.put_leased(&key, &value, id).await?;
+    report.acknowledged.extend(report.unanswered.take().map(|changes| (revision, changes)));
+    Ok(())
 }
 
 fn single_key(writer: usize, index: usize) -> Bytes {

@@ -284,13 +284,13 @@ impl Work {
     fn take_over(&mut self, slice: &Slice, stand: &Stand) -> Result<(), Error> {
         let compactions =
             if slice.last { self.compactions(stand) } else { self.parts.writer.meta().compactions.clone() };
-        let Parts { writer, segments, .. } = &mut self.parts;
+        let Parts { writer, segments, backlog, .. } = &mut self.parts;
         let mut checkpoint = writer.checkpoint()?;
         let mut batches = 0;
         for changed in &slice.changed {
             let record = read_key_record(segments, changed.location)?;
             checkpoint.put(as_state(&record))?;
-            rest(&mut batches, checkpoint.batches());
+            rest(&mut batches, checkpoint.batches(), backlog);
         }
         if slice.last {
             for (id, lease) in &stand.leases {
@@ -324,7 +324,7 @@ impl Work {
 
     /// Puts the state and the index right for a floor that has risen.
     fn advance_floor(&mut self, floor: i64) -> Result<(), Error> {
-        let Parts { writer, store, segments, .. } = &mut self.parts;
+        let Parts { writer, store, segments, backlog, .. } = &mut self.parts;
         let mut advance = writer.advance_floor(floor)?;
         let mut cursor = Cursor::at_revision(segments, advance.settled());
         let mut keys: BTreeSet<Box<[u8]>> = BTreeSet::new();
@@ -361,7 +361,7 @@ impl Work {
                         AtFloor::Base(_) => {}
                         AtFloor::Newest => advance.drop_base(key)?,
                     }
-                    rest(&mut batches, advance.batches());
+                    rest(&mut batches, advance.batches(), backlog);
                 }
                 let mut store = store.write();
                 keys.iter().for_each(|key| store.prune(key, floor));
@@ -415,10 +415,13 @@ impl Work {
     }
 }
 
-fn rest(before: &mut u64, batches: u64) {
+/// Rests after a batch, so that commits and readers come in between; not when writers may soon have to wait.
+fn rest(before: &mut u64, batches: u64, backlog: &Backlog) {
     if batches > *before {
         *before = batches;
-        thread::sleep(REST);
+        if backlog.bytes() < backlog.options().log_bytes_max / 2 {
+            thread::sleep(REST);
+        }
     }
 }
 
