@@ -66,7 +66,9 @@ impl History {
                 chunk.through = until;
                 break;
             };
-            if frame.header.last_revision > until {
+            // A group goes out as a whole, so one that has begun by `until` is published to its end; it must not be put
+            // aside, for the revisions up to `until` are counted as looked at.
+            if frame.header.first_revision > until {
                 self.ahead = Some(frame);
                 chunk.through = until;
                 break;
