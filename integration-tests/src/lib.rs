@@ -4,6 +4,7 @@
 //! * [`process`]: one process with its ready line, its log and its end
 //! * [`server`]: an `lw server` on a data directory, restarted as often as a test wants
 //! * [`cluster`]: a whole cluster under `lw up`
+//! * [`etcd`]: a plain etcd v3 client
 //! * [`wait`]: waiting for conditions, and the seed of a test
 //!
 //! Invariants: a process that a test started never outlives it; nothing sleeps for a fixed time; whatever is random
@@ -11,6 +12,7 @@
 
 pub mod binary;
 pub mod cluster;
+pub mod etcd;
 pub mod process;
 pub mod server;
 pub mod wait;

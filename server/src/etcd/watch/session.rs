@@ -197,7 +197,10 @@ impl Session {
             Ok(watcher) => {
                 // A watch from now on begins exactly where the watcher does; any other is told the store's revision, as
                 // in etcd 3.6.
-                let revision = if wishes.start == 0 { watcher.progress() } else { self.front.engine.revision() };
+                let revision = match wishes.start {
+                    0 => watcher.created_at().max(watcher.progress()),
+                    _ => self.front.engine.revision(),
+                };
                 created.header = self.front.headers.at(revision);
                 let (watching, stop) = Watching::new(wishes, watcher);
                 self.stops.insert(wishes.id, stop);
