@@ -99,8 +99,9 @@ fn cluster_pipe() -> io::Result<Option<OwnedFd>> {
     let Some(pipe) = sys::inherited(fd)? else {
         return Err(io::Error::other(format!("{CLUSTER_PIPE_ENV}={fd}: no such descriptor is open")));
     };
-    if FileType::from_raw_mode(rustix::fs::fstat(&pipe)?.st_mode) != FileType::Fifo {
-        return Err(io::Error::other(format!("{CLUSTER_PIPE_ENV}={fd}: the descriptor is not a pipe")));
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&pipe)?.st_mode);
+    if !matches!(kind, FileType::Fifo | FileType::Socket) {
+        return Err(io::Error::other(format!("{CLUSTER_PIPE_ENV}={fd}: the descriptor is no pipe and no socket")));
     }
     Ok(Some(pipe))
 }

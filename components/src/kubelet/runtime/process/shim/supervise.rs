@@ -99,7 +99,8 @@ impl Supervisor<'_> {
             }
         }
         let cluster_place = self.cluster.as_ref().map(|pipe| {
-            fds.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::empty()));
+            // Nobody ever writes into it: readable means its end, on a pipe and on a socket whose other half was shut.
+            fds.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN | PollFlags::RDHUP));
             fds.len() - 1
         });
         let timeout = deadline.map(|at| {
