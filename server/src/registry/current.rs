@@ -44,22 +44,6 @@ impl Current {
     }
 }
 
-/// Whether a value is an object as far as it can be told without judging its kind; what is not is reported.
-pub(super) fn is_object(kv: &KeyValue) -> bool {
-    let map = serde_json::from_slice::<HeadOnly>(&kv.value);
-    if let Err(error) = &map {
-        warn!(key = %kv.key.escape_ascii(), revision = kv.mod_revision, %error, "a stored value is no object; it is left out");
-    }
-    map.is_ok()
-}
-
-/// Reads as much as must be there: a map with metadata that is a map.
-#[derive(serde::Deserialize)]
-struct HeadOnly {
-    #[serde(rename = "metadata")]
-    _metadata: serde::de::IgnoredAny,
-}
-
 fn damaged(key: &Bytes, why: &str) -> Status {
     warn!(key = %key.escape_ascii(), why, "a stored value is no object");
     Status::internal(format!(

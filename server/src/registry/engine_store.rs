@@ -3,6 +3,7 @@
 //! Reads and watches reach down to the physical floor, not only to what is promised to etcd's clients.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 
@@ -118,17 +119,16 @@ struct EngineWatch {
     watcher: Watcher,
 }
 
-#[async_trait]
 impl StoreWatch for EngineWatch {
-    async fn next(&mut self) -> Result<Option<StoreEvents>, StoreError> {
-        match self.watcher.next().await {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<StoreEvents>, StoreError>> {
+        self.watcher.poll_next(context).map(|next| match next {
             Ok(WatchMessage::Events { revision, events }) => Ok(Some(StoreEvents { revision, events })),
             Err(WatchError::Closed) => Ok(None),
             Err(WatchError::Compacted { compacted, current }) => {
                 Err(StoreError::Compacted { requested: 0, oldest: compacted, current })
             }
             Err(WatchError::Engine(error)) => Err(self.store.error(error)),
-        }
+        })
     }
 
     fn progress(&self) -> i64 {

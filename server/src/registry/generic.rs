@@ -7,12 +7,13 @@ use jiff::Timestamp;
 use listwatch_proto::resource::{Kind, Status};
 use tokio::sync::OnceCell;
 
+use super::cache::Caches;
 use super::error::not_served;
 use super::event_leases::EventLeases;
 use super::kinds::strategy;
 use super::{
-    Cell, Column, DeleteOptions, ListOptions, Patch, RegistryWatch, RequestContext, Store, StoredObject, Target,
-    WatchOptions, WriteOptions,
+    Cell, Column, DeleteOptions, ListOptions, Patch, RegistryWatch, RegistryWatcher, RequestContext, Store,
+    StoredObject, Target, WatchOptions, WriteOptions,
 };
 use crate::clock::Clock;
 
@@ -53,6 +54,7 @@ pub(super) struct Shared {
     /// Set once the first objects are there.
     pub(super) ready: OnceCell<()>,
     pub(super) leases: EventLeases,
+    pub(super) caches: Caches,
 }
 
 /// The longest name of a field manager (Kubernetes 1.36).
@@ -99,7 +101,16 @@ impl Registry {
     /// A registry over a store.
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, options: RegistryOptions) -> Self {
         let leases = EventLeases::new(options.event_ttl);
-        Self { shared: Arc::new(Shared { store, clock, options, ready: OnceCell::new(), leases }) }
+        Self {
+            shared: Arc::new(Shared {
+                store,
+                clock,
+                options,
+                ready: OnceCell::new(),
+                leases,
+                caches: Caches::default(),
+            }),
+        }
     }
 
     /// Where the store stands.
@@ -235,6 +246,11 @@ impl Registry {
         self.ready().await?;
         collection(target)?;
         self.open_watch(context, target, options).await
+    }
+
+    /// All watches that are in step with a cache; one that is catching up stands among the engine's own.
+    pub fn watchers(&self) -> Vec<RegistryWatcher> {
+        self.shared.caches.watchers()
     }
 
     /// The columns of a kind's table.

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use super::store::{Commit, Guard, Page, Store, StoreError, StoreEvents, StoreWatch, StoreWatcher, Write};
 use crate::storage::{Event, EventKind, KeyRange, KeyValue, Origin};
@@ -20,7 +20,6 @@ pub(crate) struct MemoryStore {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    revision: watch::Sender<i64>,
 }
 
 #[derive(Debug)]
@@ -32,6 +31,8 @@ struct State {
     leases: i64,
     ended: HashSet<i64>,
     refuse: u32,
+    /// Called at the next write.
+    wakers: Vec<Waker>,
 }
 
 impl MemoryStore {
@@ -45,8 +46,9 @@ impl MemoryStore {
             leases: 0,
             ended: HashSet::new(),
             refuse: 0,
+            wakers: Vec::new(),
         };
-        Self { shared: Arc::new(Shared { state: Mutex::new(state), revision: watch::Sender::new(1) }) }
+        Self { shared: Arc::new(Shared { state: Mutex::new(state) }) }
     }
 
     /// Forgets history below this revision.
@@ -109,7 +111,7 @@ impl MemoryStore {
             state.log.push(Arc::new(event));
         }
         state.revision = revision;
-        self.shared.revision.send_replace(revision);
+        state.wakers.drain(..).for_each(Waker::wake);
         Some(revision)
     }
 }
@@ -178,12 +180,7 @@ impl Store for MemoryStore {
         if start < state.oldest {
             return Err(StoreError::Compacted { requested: start, oldest: state.oldest, current: state.revision });
         }
-        Ok(Box::new(MemoryWatch {
-            store: self.clone(),
-            range: range.clone(),
-            progress: start - 1,
-            seen: self.shared.revision.subscribe(),
-        }))
+        Ok(Box::new(MemoryWatch { store: self.clone(), range: range.clone(), progress: start - 1 }))
     }
 
     async fn lease(&self, _ttl_secs: i64) -> Result<i64, StoreError> {
@@ -210,7 +207,6 @@ struct MemoryWatch {
     store: MemoryStore,
     range: KeyRange,
     progress: i64,
-    seen: watch::Receiver<i64>,
 }
 
 impl MemoryWatch {
@@ -220,29 +216,27 @@ impl MemoryWatch {
         if self.progress + 1 < state.oldest {
             return Err(StoreError::Compacted { requested: 0, oldest: state.oldest, current: state.revision });
         }
-        let wanted = |e: &&Arc<Event>| e.revision() > self.progress && self.range.contains(&e.kv.key);
-        let Some(revision) = state.log.iter().find(wanted).map(|e| e.revision()) else {
+        let seen = state.log.partition_point(|e| e.revision() <= self.progress);
+        let log = &state.log[seen..];
+        let Some(revision) = log.iter().find(|e| self.range.contains(&e.kv.key)).map(|e| e.revision()) else {
             self.progress = self.progress.max(state.revision);
             return Ok(None);
         };
-        let events = state.log.iter().filter(|e| e.revision() == revision && self.range.contains(&e.kv.key));
+        let events = log.iter().filter(|e| e.revision() == revision && self.range.contains(&e.kv.key));
         let events = events.cloned().collect();
         self.progress = revision;
         Ok(Some(StoreEvents { revision, events }))
     }
 }
 
-#[async_trait]
 impl StoreWatch for MemoryWatch {
-    async fn next(&mut self) -> Result<Option<StoreEvents>, StoreError> {
-        loop {
-            self.seen.borrow_and_update();
-            if let Some(events) = self.take()? {
-                return Ok(Some(events));
-            }
-            if self.seen.changed().await.is_err() {
-                return Ok(None);
-            }
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<StoreEvents>, StoreError>> {
+        // Registered first, so that what comes in between wakes.
+        self.store.shared.state.lock().wakers.push(context.waker().clone());
+        match self.take() {
+            Ok(Some(events)) => Poll::Ready(Ok(Some(events))),
+            Ok(None) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
         }
     }
 

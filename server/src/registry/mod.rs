@@ -13,12 +13,14 @@
 mod binding;
 mod body;
 mod bootstrap;
+mod cache;
 mod create;
 mod current;
 mod delete;
 mod engine_store;
 mod error;
 mod event_leases;
+mod facts;
 mod generic;
 mod kinds;
 mod list;
@@ -48,4 +50,4 @@ pub use request::{
 pub use store::{Commit, Guard, Page, Store, StoreError, StoreEvents, StoreWatch, StoreWatcher, Write};
 pub use stored::StoredObject;
 pub use table::{Cell, Column};
-pub use watch::{EventType, RegistryEvent, RegistryWatch, WatchBatch};
+pub use watch::{EventType, RegistryEvent, RegistryWatch, RegistryWatcher, WatchBatch};

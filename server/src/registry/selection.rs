@@ -5,6 +5,7 @@ use listwatch_proto::resource::{FieldSelector, Kind, LabelSelector, Object, Stat
 use tracing::warn;
 
 use super::Target;
+use super::facts::Facts;
 use super::kinds::strategy;
 use crate::storage::KeyRange;
 
@@ -35,18 +36,10 @@ impl Selection {
                 return Err(Status::bad_request(rules.unknown_field(path)));
             }
         }
-        // A term that pins name or namespace narrows what is read at all.
-        let mut name = target.name.clone();
-        let mut namespace = target.namespace.clone();
-        for (path, place) in [("metadata.name", &mut name), ("metadata.namespace", &mut namespace)] {
-            let pinned =
-                fields.pinned(path).filter(|value| !value.is_empty() && !value.contains('/')).map(str::to_owned);
-            if let Some(pinned) =
-                pinned.filter(|_| place.is_empty() && (path == "metadata.name" || target.kind.namespaced))
-            {
-                fields.terms.retain(|(p, v, equal)| !(*equal && p == path && *v == pinned));
-                *place = pinned;
-            }
+        let (mut namespace, mut name) = (target.namespace.clone(), target.name.clone());
+        narrow(&mut fields, "metadata.name", &mut name);
+        if target.kind.namespaced {
+            narrow(&mut fields, "metadata.namespace", &mut namespace);
         }
         Ok(Self { kind: target.kind, namespace, name, labels, fields })
     }
@@ -58,34 +51,64 @@ impl Selection {
 
     /// The keys to read.
     pub(super) fn range(&self) -> KeyRange {
-        let kind = self.kind;
-        if !self.name.is_empty() && (!kind.namespaced || !self.namespace.is_empty()) {
-            return KeyRange::single(Bytes::from(kind.key(&self.namespace, &self.name)));
+        match self.single_key() {
+            Some(key) => KeyRange::single(key),
+            None => KeyRange::prefix(Bytes::from(self.kind.collection_key(&self.namespace))),
         }
-        KeyRange::prefix(Bytes::from(kind.collection_key(&self.namespace)))
     }
 
-    /// Whether a key of the range is one of an object of the kind; any other is reported.
-    pub(super) fn owns(&self, key: &[u8]) -> bool {
-        let place = std::str::from_utf8(key).ok().and_then(|key| self.kind.parse_key(key));
-        if place.is_none() {
-            warn!(key = %key.escape_ascii(), kind = self.kind.kind, "a key under the kind's prefix names no object; it is left out");
+    /// The key, if it is about one object.
+    pub(super) fn single_key(&self) -> Option<Bytes> {
+        let named = !self.name.is_empty() && (!self.kind.namespaced || !self.namespace.is_empty());
+        named.then(|| Bytes::from(self.kind.key(&self.namespace, &self.name)))
+    }
+
+    /// The value that a path must equal, if the selector pins it.
+    pub(super) fn pinned(&self, path: &str) -> Option<&str> {
+        self.fields.pinned(path)
+    }
+
+    /// Whether an object, of which these are the facts, is selected.
+    pub(super) fn matches(&self, facts: &Facts) -> bool {
+        (self.name.is_empty() || *self.name == *facts.name)
+            && (self.namespace.is_empty() || *self.namespace == *facts.namespace)
+            && self.labels.matches(|key| facts.label(key))
+            && self.fields.terms.iter().all(|(path, value, equal)| (facts.field(self.kind, path) == value) == *equal)
+    }
+}
+
+/// A term that pins name or namespace narrows what is read at all.
+fn narrow(fields: &mut FieldSelector, path: &str, place: &mut String) {
+    let pinned = fields.pinned(path).filter(|value| !value.is_empty() && !value.contains('/')).map(str::to_owned);
+    if let Some(pinned) = pinned.filter(|_| place.is_empty()) {
+        fields.terms.retain(|(own, value, equal)| !(*equal && own == path && *value == pinned));
+        *place = pinned;
+    }
+}
+
+/// Namespace and name of a key under a kind's prefix; a key that names no object is reported.
+pub(super) fn place_of<'k>(kind: &'static Kind, key: &'k [u8]) -> Option<(&'k str, &'k str)> {
+    let place = std::str::from_utf8(key).ok().and_then(|key| kind.parse_key(key));
+    if place.is_none() {
+        warn!(key = %key.escape_ascii(), kind = kind.kind, "a key under the kind's prefix names no object; it is left out");
+    }
+    place
+}
+
+/// The facts of a stored value; one that is no object is reported.
+pub(super) fn facts_of(kind: &'static Kind, key: &[u8], value: &[u8], revision: i64) -> Option<Facts> {
+    let (namespace, name) = place_of(kind, key)?;
+    match Object::from_slice(value) {
+        Ok(object) if object.0.get("metadata").is_some_and(serde_json::Value::is_object) => {
+            Some(Facts::of(kind, namespace, name, &object))
         }
-        place.is_some_and(|(namespace, name)| {
-            (self.name.is_empty() || self.name == name) && (self.namespace.is_empty() || self.namespace == namespace)
-        })
-    }
-
-    /// Whether an object satisfies the selectors.
-    pub(super) fn matches(&self, object: &Object) -> bool {
-        self.labels.matches_object(object) && self.fields.matches(|path| self.field(object, path))
-    }
-
-    fn field(&self, object: &Object, path: &str) -> Option<String> {
-        match path {
-            "metadata.name" => Some(object.name().to_owned()),
-            "metadata.namespace" => Some(object.namespace().to_owned()),
-            _ => strategy(self.kind).field(object, path),
+        Ok(_) => {
+            warn!(key = %key.escape_ascii(), revision, "a stored value has no metadata; it is left out");
+            None
+        }
+        Err(error) => {
+            warn!(key = %key.escape_ascii(), revision, %error, "a stored value is no object; it is left out");
+            None
         }
     }
 }

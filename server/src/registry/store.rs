@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -113,12 +114,18 @@ pub enum StoreError {
 }
 
 /// One watch of a [`Store`].
-#[async_trait]
 pub trait StoreWatch: Send + fmt::Debug {
-    /// The next events; waits until there are some. Safe to cancel. `None` = the store was closed.
-    async fn next(&mut self) -> Result<Option<StoreEvents>, StoreError>;
-    /// Every event of the range at or below this revision has been returned by [`StoreWatch::next`].
+    /// The next events, if there are some; else the waker is called when there are. `None` = the store was closed.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<StoreEvents>, StoreError>>;
+    /// Every event of the range at or below this revision has been returned by [`StoreWatch::poll_next`].
     fn progress(&self) -> i64;
+}
+
+impl dyn StoreWatch {
+    /// Waits for the next events. Safe to cancel. `None` = the store was closed.
+    pub async fn next(&mut self) -> Result<Option<StoreEvents>, StoreError> {
+        std::future::poll_fn(|context| self.poll_next(context)).await
+    }
 }
 
 /// Who watches, for the operator's list of watches.

@@ -59,11 +59,6 @@ impl StoredObject {
         stored
     }
 
-    /// The same content at another revision: a deleted object in the event of its deletion.
-    pub(super) fn at_revision(&self, revision: i64) -> Self {
-        Self::new(self.inner.kind, self.inner.raw.clone(), revision)
-    }
-
     /// The kind of the resource; for the `scale` subresource still the kind that is scaled.
     pub fn kind(&self) -> &'static Kind {
         self.inner.kind

@@ -445,3 +445,6 @@ async fn stored_values_have_no_resource_version() {
     let error = bed.create(&pods(), &json!({"metadata": {"name": "b", "resourceVersion": "5"}})).await;
     assert_eq!(error.expect_err("versioned").message, "resourceVersion should not be set on objects to be created");
 }
+
+mod cached;
+mod engine;

@@ -8,12 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use listwatch_proto::resource::{Kind, Status};
+use listwatch_proto::resource::{Reason, Status};
 use tokio::time::Instant;
 
-use super::current::is_object;
+use super::cache::{Delivery, Seat};
 use super::error::other_history;
-use super::selection::Selection;
+use super::selection::{Selection, facts_of};
 use super::{
     ListOptions, Registry, RequestContext, StoreError, StoreEvents, StoreWatch, StoreWatcher, StoredObject, Target,
     WatchOptions,
@@ -59,14 +59,29 @@ pub struct WatchBatch {
     pub events: Vec<RegistryEvent>,
 }
 
+/// A watch as an operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegistryWatcher {
+    /// Who watches what.
+    pub watcher: StoreWatcher,
+    /// The revision its cache has come to.
+    pub revision: i64,
+    /// Revisions that wait in its queue.
+    pub queued: usize,
+    /// Revisions handed over so far.
+    pub delivered: u64,
+}
+
 /// Completes when the store has reached a revision.
 type Reached = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
 
 /// One watch. Dropping it ends it.
 pub struct RegistryWatch {
+    registry: Registry,
     selection: Selection,
+    who: StoreWatcher,
     initial: VecDeque<WatchBatch>,
-    source: Box<dyn StoreWatch>,
+    source: Source,
     /// Everything at or below has been delivered.
     delivered: i64,
     until: Option<Until>,
@@ -74,6 +89,15 @@ pub struct RegistryWatch {
     interval: Duration,
     quiet_since: Instant,
     done: bool,
+}
+
+/// Where the events come from.
+#[derive(Debug)]
+enum Source {
+    /// In step: from the cache of the kind. When the reader is too slow for it, on to [`Source::Store`].
+    Cache(Seat),
+    /// Catching up: from the store's history. Once in step, on to [`Source::Cache`].
+    Store(Box<dyn StoreWatch>),
 }
 
 /// Where a bounded replay ends.
@@ -109,33 +133,25 @@ impl Registry {
         if options.start_revision < 0 || options.until_revision < 0 {
             return Err(Status::bad_request("a revision cannot be negative"));
         }
-        let mut initial = VecDeque::new();
-        let start = if options.send_initial_events {
-            self.reach(options.start_revision).await?;
-            let state = self.state(target, options).await?;
-            let revision = state.revision;
-            initial = initial_events(state.items, revision);
-            revision
-        } else if options.start_revision > 0 {
-            options.start_revision
-        } else {
-            current
-        };
-        let watcher = StoreWatcher {
+        let who = StoreWatcher {
             user: context.user.name.clone(),
             client: context.client.clone(),
             target: describe(target, options),
         };
-        let source =
-            self.shared.store.watch(&selection.range(), start + 1, &watcher).await.map_err(|error| match error {
-                StoreError::Compacted { oldest, current, .. } => Status::expired(start, oldest, current),
-                other => other.into(),
-            })?;
+        let (initial, delivered, source) = if options.send_initial_events {
+            self.reach(options.start_revision).await?;
+            self.state_and_source(target, options, &selection, &who).await?
+        } else {
+            let start = if options.start_revision > 0 { options.start_revision } else { current };
+            (VecDeque::new(), start, self.source(&selection, start, &who).await?)
+        };
         Ok(RegistryWatch {
+            registry: self.clone(),
             selection,
+            who,
             initial,
             source,
-            delivered: start,
+            delivered,
             until: self.until(options.until_revision),
             bookmarks: options.allow_bookmarks,
             interval: options.progress_interval.unwrap_or(self.shared.options.progress_interval).max(INTERVAL_MIN),
@@ -144,13 +160,39 @@ impl Registry {
         })
     }
 
-    async fn state(&self, target: &Target, options: &WatchOptions) -> Result<super::ListPage, Status> {
+    /// The state now, and a source of what comes after it.
+    async fn state_and_source(
+        &self,
+        target: &Target,
+        options: &WatchOptions,
+        selection: &Selection,
+        who: &StoreWatcher,
+    ) -> Result<(VecDeque<WatchBatch>, i64, Source), Status> {
+        let cache = self.shared.caches.of(selection.kind, &self.shared.store);
+        if let Some((listed, seat)) = cache.list_and_watch(selection, self.revision(), who.clone()) {
+            return Ok((initial_events(listed.items, listed.revision), listed.revision, Source::Cache(seat)));
+        }
         let list = ListOptions {
             label_selector: options.label_selector.clone(),
             field_selector: options.field_selector.clone(),
             ..ListOptions::default()
         };
-        self.list_objects(target, &list).await
+        let state = self.list_objects(target, &list).await?;
+        let source = self.source(selection, state.revision, who).await?;
+        Ok((initial_events(state.items, state.revision), state.revision, source))
+    }
+
+    /// A source of everything above a revision.
+    async fn source(&self, selection: &Selection, above: i64, who: &StoreWatcher) -> Result<Source, Status> {
+        let cache = self.shared.caches.of(selection.kind, &self.shared.store);
+        if let Some(seat) = cache.watch(selection, above, who) {
+            return Ok(Source::Cache(seat));
+        }
+        let store = self.shared.store.watch(&selection.range(), above + 1, who).await;
+        store.map(Source::Store).map_err(|error| match error {
+            StoreError::Compacted { oldest, current, .. } => Status::expired(above, oldest, current),
+            other => other.into(),
+        })
     }
 
     fn until(&self, revision: i64) -> Option<Until> {
@@ -210,29 +252,69 @@ impl RegistryWatch {
             return Ok(Some(batch));
         }
         loop {
-            self.delivered = self.delivered.max(self.source.progress());
+            self.get_in_step();
             if self.done || self.is_past_end() {
                 return Ok(self.end());
             }
             match self.wait().await? {
-                Woken::Events(events) => {
-                    if let Some(batch) = self.batch(&events) {
-                        self.quiet_since = Instant::now();
-                        return Ok(Some(batch));
-                    }
+                Woken::Batch(Some(batch)) => {
+                    self.quiet_since = Instant::now();
+                    return Ok(Some(batch));
                 }
+                Woken::Batch(None) | Woken::Reached => {}
+                Woken::Lost => self.fall_back().await?,
+                Woken::Closed => self.done = true,
                 // A bounded replay whose end is behind the store looks whether its source has passed it.
                 Woken::Quiet if !self.bookmarks || self.quiet_since.elapsed() < self.interval => {}
                 Woken::Quiet => {
-                    self.quiet_since = Instant::now();
-                    let revision = self.delivered.max(self.source.progress());
-                    self.delivered = revision;
-                    return Ok(Some(WatchBatch { revision, events: vec![bookmark(revision, false)] }));
+                    if let Some(batch) = self.told() {
+                        return Ok(Some(batch));
+                    }
                 }
-                Woken::Reached => {}
-                Woken::Closed => self.done = true,
             }
         }
+    }
+
+    /// How far the stream has come, if nothing waits before that can be told.
+    fn told(&mut self) -> Option<WatchBatch> {
+        self.quiet_since = Instant::now();
+        self.advance();
+        let revision = self.delivered;
+        Some(WatchBatch { revision, events: vec![bookmark(revision, false)] })
+    }
+
+    /// Takes note of how far the source has come without an event.
+    fn advance(&mut self) {
+        let progress = match &self.source {
+            Source::Cache(seat) => seat.progress(),
+            Source::Store(watch) => Some(watch.progress()),
+        };
+        self.delivered = self.delivered.max(progress.unwrap_or(0));
+    }
+
+    /// Takes a seat at the cache, once there is nothing to catch up with.
+    fn get_in_step(&mut self) {
+        if self.until.is_some() {
+            self.advance();
+        }
+        if let Source::Store(watch) = &self.source {
+            self.delivered = self.delivered.max(watch.progress());
+            let cache = self.registry.shared.caches.of(self.selection.kind, &self.registry.shared.store);
+            if let Some(seat) = cache.watch(&self.selection, self.delivered, &self.who) {
+                self.source = Source::Cache(seat);
+            }
+        }
+    }
+
+    /// Goes on from the store, since the cache has let the reader go.
+    async fn fall_back(&mut self) -> Result<(), Status> {
+        match self.registry.source(&self.selection, self.delivered, &self.who).await {
+            Ok(source) => self.source = source,
+            // The server is closing.
+            Err(status) if status.reason == Reason::ServiceUnavailable => self.done = true,
+            Err(status) => return Err(status),
+        }
+        Ok(())
     }
 
     async fn wait(&mut self) -> Result<Woken, Status> {
@@ -240,12 +322,20 @@ impl RegistryWatch {
         let quiet = if ending { Instant::now() + INTERVAL_MIN } else { self.quiet_since + self.interval };
         let reached = self.until.as_mut().and_then(|until| until.reached.as_mut());
         let told = self.bookmarks || ending;
+        let next = async {
+            match &mut self.source {
+                Source::Cache(seat) => Ok(Next::Cache(seat.next().await)),
+                Source::Store(watch) => watch.next().await.map(Next::Store),
+            }
+        };
         tokio::select! {
             biased;
             // Events first: a bookmark must not overtake one.
-            events = self.source.next() => match events {
-                Ok(Some(events)) => Ok(Woken::Events(events)),
-                Ok(None) => Ok(Woken::Closed),
+            next = next => match next {
+                Ok(Next::Cache(Some(delivery))) => Ok(Woken::Batch(self.delivery(delivery))),
+                Ok(Next::Cache(None)) => Ok(Woken::Lost),
+                Ok(Next::Store(Some(events))) => Ok(Woken::Batch(self.history(&events))),
+                Ok(Next::Store(None)) => Ok(Woken::Closed),
                 Err(StoreError::Compacted { oldest, current, .. }) => {
                     Err(Status::expired(self.delivered, oldest, current))
                 }
@@ -277,7 +367,18 @@ impl RegistryWatch {
         Some(WatchBatch { revision, events: vec![bookmark(revision, false)] })
     }
 
-    fn batch(&mut self, message: &StoreEvents) -> Option<WatchBatch> {
+    /// A delivery of the cache, already seen through the selectors.
+    fn delivery(&mut self, delivery: Delivery) -> Option<WatchBatch> {
+        let revision = delivery.revision;
+        if self.until.as_ref().is_some_and(|until| revision > until.revision) || revision <= self.delivered {
+            return None;
+        }
+        self.delivered = revision;
+        Some(WatchBatch { revision, events: delivery.events })
+    }
+
+    /// Events of the store, to be seen through the selectors.
+    fn history(&mut self, message: &StoreEvents) -> Option<WatchBatch> {
         let end = self.until.as_ref().map_or(i64::MAX, |until| until.revision);
         let within = message.events.iter().filter(|event| event.revision() <= end);
         let events: Vec<_> = within.filter_map(|event| seen(&self.selection, event)).collect();
@@ -286,33 +387,35 @@ impl RegistryWatch {
     }
 }
 
+enum Next {
+    Cache(Option<Delivery>),
+    Store(Option<StoreEvents>),
+}
+
 enum Woken {
-    Events(StoreEvents),
+    /// Events, if the selectors see any.
+    Batch(Option<WatchBatch>),
     Quiet,
     Reached,
+    Lost,
     Closed,
 }
 
 /// The event as the selectors see it; `None` = they do not.
 fn seen(selection: &Selection, event: &Arc<Event>) -> Option<RegistryEvent> {
-    if !selection.owns(&event.kv.key) {
-        return None;
-    }
-    let kind = selection.kind;
     let revision = event.revision();
-    let new = (event.kind == EventKind::Put).then(|| object(kind, &event.kv)).flatten();
-    let old = event.prev.as_ref().and_then(|prev| object(kind, prev));
-    let new = new.filter(|object| selection.matches(object.object()));
-    let old = old.filter(|object| selection.matches(object.object()));
+    let selected = |kv: &KeyValue| {
+        let facts = facts_of(selection.kind, &kv.key, &kv.value, kv.mod_revision)?;
+        selection.matches(&facts).then(|| StoredObject::new(selection.kind, kv.value.clone(), revision))
+    };
+    let new = (event.kind == EventKind::Put).then(|| selected(&event.kv)).flatten();
+    let old = event.prev.as_ref().and_then(|prev| selected(prev));
     let (event_type, object) = match (old, new) {
         (None, Some(new)) => (EventType::Added, new),
         (Some(_), Some(new)) => (EventType::Modified, new),
-        (Some(old), None) => (EventType::Deleted, old.at_revision(revision)),
+        // The content of before, at the revision of the change.
+        (Some(old), None) => (EventType::Deleted, old),
         (None, None) => return None,
     };
     Some(RegistryEvent { event_type, revision, object: Some(object), initial_events_end: false })
-}
-
-fn object(kind: &'static Kind, kv: &KeyValue) -> Option<StoredObject> {
-    is_object(kv).then(|| StoredObject::new(kind, kv.value.clone(), kv.mod_revision))
 }

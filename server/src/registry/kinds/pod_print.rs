@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::table::{Cell, Column};
 use super::fields::{has, items, text as txt};
-use super::print::{AGE, NAME, NONE, UNKNOWN, age, column, duration, text};
+use super::print::{AGE, NAME, NONE, age, column, duration, text};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,
@@ -200,6 +200,7 @@ fn gates(object: &Object, spec: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::print::UNKNOWN;
     use super::*;
     use serde_json::json;
 

@@ -1,0 +1,133 @@
+//! Who is interested in a change: found through indexes, so that an event costs as much as it has readers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use listwatch_proto::resource::Kind;
+
+use super::super::facts::Facts;
+use super::super::selection::Selection;
+use super::super::{RegistryWatcher, StoreWatcher};
+use super::queue::Queue;
+
+/// The fields by which watchers of a kind are indexed, the most selective first.
+fn indexed(kind: &'static Kind) -> &'static [&'static str] {
+    match kind.kind {
+        "Pod" => &["spec.nodeName"],
+        "Event" => &["involvedObject.uid", "involvedObject.name"],
+        _ => &[],
+    }
+}
+
+/// Where a watcher is found. Each stands in exactly one place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Key(Bytes),
+    Field(&'static str, Box<str>),
+    Namespace(Box<str>),
+    All,
+}
+
+/// A watcher.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    pub(super) selection: Selection,
+    pub(super) queue: Arc<Queue>,
+    /// Events at or below it are not for this watcher.
+    pub(super) from: i64,
+    place: Place,
+    who: StoreWatcher,
+}
+
+/// All watchers of a kind.
+#[derive(Debug)]
+pub(super) struct Index {
+    kind: &'static Kind,
+    watchers: BTreeMap<u64, Watcher>,
+    places: HashMap<Place, Vec<u64>>,
+    next_id: u64,
+}
+
+impl Index {
+    pub(super) fn new(kind: &'static Kind) -> Self {
+        Self { kind, watchers: BTreeMap::new(), places: HashMap::new(), next_id: 1 }
+    }
+
+    /// Takes a watcher in.
+    pub(super) fn join(&mut self, selection: Selection, queue: Arc<Queue>, from: i64, who: StoreWatcher) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let place = self.place(&selection);
+        self.places.entry(place.clone()).or_default().push(id);
+        self.watchers.insert(id, Watcher { selection, queue, from, place, who });
+        id
+    }
+
+    /// Lets a watcher out.
+    pub(super) fn leave(&mut self, id: u64) {
+        let Some(watcher) = self.watchers.remove(&id) else { return };
+        if let Some(ids) = self.places.get_mut(&watcher.place) {
+            ids.retain(|own| *own != id);
+            if ids.is_empty() {
+                self.places.remove(&watcher.place);
+            }
+        }
+    }
+
+    /// Lets all watchers out.
+    pub(super) fn clear(&mut self) -> impl Iterator<Item = Watcher> {
+        self.places.clear();
+        std::mem::take(&mut self.watchers).into_values()
+    }
+
+    /// The ids of all that may be interested in a change of the object under this key.
+    pub(super) fn interested(&self, key: &Bytes, old: Option<&Facts>, new: Option<&Facts>, ids: &mut Vec<u64>) {
+        let mut look = |place: Place| {
+            if let Some(found) = self.places.get(&place) {
+                ids.extend(found);
+            }
+        };
+        look(Place::All);
+        look(Place::Key(key.clone()));
+        if let Some(facts) = old.or(new) {
+            look(Place::Namespace(facts.namespace.clone()));
+        }
+        for path in indexed(self.kind) {
+            let (before, after) = (old.map(|f| f.field(self.kind, path)), new.map(|f| f.field(self.kind, path)));
+            for value in before.into_iter().chain(after.filter(|after| before != Some(*after))) {
+                look(Place::Field(path, value.into()));
+            }
+        }
+    }
+
+    /// The kind whose watchers these are.
+    pub(super) fn kind(&self) -> &'static Kind {
+        self.kind
+    }
+
+    pub(super) fn get(&self, id: u64) -> Option<&Watcher> {
+        self.watchers.get(&id)
+    }
+
+    /// For the operator's list.
+    pub(super) fn list(&self, revision: i64) -> Vec<RegistryWatcher> {
+        let shown = |watcher: &Watcher| {
+            let (queued, delivered) = watcher.queue.counts();
+            RegistryWatcher { watcher: watcher.who.clone(), revision, queued, delivered }
+        };
+        self.watchers.values().map(shown).collect()
+    }
+
+    fn place(&self, selection: &Selection) -> Place {
+        if let Some(key) = selection.single_key() {
+            return Place::Key(key);
+        }
+        for path in indexed(self.kind) {
+            if let Some(value) = selection.pinned(path) {
+                return Place::Field(path, value.into());
+            }
+        }
+        if selection.namespace.is_empty() { Place::All } else { Place::Namespace(selection.namespace.as_str().into()) }
+    }
+}
