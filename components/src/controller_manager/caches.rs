@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::node::{Lease, Node};
 use super::pod::Pod;
 use crate::client::{Cached, Client, Decode};
-use crate::runtime::{BY_OWNER, IndexerBuilder, Informer, ReflectorConfig, Stopped, Store};
+use crate::runtime::{BY_OWNER, IndexerBuilder, Informer, ReflectorConfig, Stopped, Store, catch_up};
 
 /// Index: objects without a controller, by namespace.
 pub const ORPHANS: &str = "orphans";
@@ -163,13 +163,17 @@ impl Caches {
         self.replica_sets.wait_synced().await
     }
 
-    /// Waits until each shows everything up to a revision.
-    pub async fn wait_for(&self, revision: i64) -> Result<(), Stopped> {
-        self.pods.wait_for(revision).await?;
-        self.nodes.wait_for(revision).await?;
-        self.leases.wait_for(revision).await?;
-        self.namespaces.wait_for(revision).await?;
-        self.deployments.wait_for(revision).await?;
-        self.replica_sets.wait_for(revision).await
+    /// Waits until each shows everything up to a revision of the server.
+    pub async fn catch_up(&self, client: &Client, revision: i64) -> Result<(), Stopped> {
+        let all = ReflectorConfig::default();
+        tokio::try_join!(
+            catch_up(client, kind("", "pods"), &all, &self.pods, revision),
+            catch_up(client, kind("", "nodes"), &all, &self.nodes, revision),
+            catch_up(client, kind("coordination.k8s.io", "leases"), &all, &self.leases, revision),
+            catch_up(client, kind("", "namespaces"), &all, &self.namespaces, revision),
+            catch_up(client, kind("apps", "deployments"), &all, &self.deployments, revision),
+            catch_up(client, kind("apps", "replicasets"), &all, &self.replica_sets, revision),
+        )
+        .map(drop)
     }
 }

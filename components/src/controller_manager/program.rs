@@ -100,7 +100,8 @@ pub async fn run(
         let written_before = client.seen_revision();
         tokio::select! {
             () = token.cancelled() => return,
-            _ = caches.wait_for(written_before) => {}
+            // A feeder only ends when the program does.
+            _ = caches.catch_up(&client, written_before) => {}
         }
         controllers.run(token).await;
     };

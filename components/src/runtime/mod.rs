@@ -11,13 +11,14 @@
 //!
 //! * [`Store`], [`Writer`]: the cache and its indices
 //! * [`Reflector`]: the state machine that feeds it
-//! * [`Informer`]: cache and handlers together
+//! * [`Informer`]: cache and handlers together; [`catch_up`]: brings a cache up to a revision at once
 //! * [`Queue`], [`DelayingQueue`], [`RateLimitedQueue`]: the wall between noticing and acting
 //! * [`Controller`], [`Reconciler`], [`Action`]
 //! * [`LeaderElection`], [`SlotLock`]
 //! * [`Recorder`], which tells Events
 //! * [`Backoff`], from the client
 
+mod catch_up;
 mod controller;
 mod delaying;
 mod event_correlator;
@@ -31,6 +32,7 @@ mod reflector;
 mod slot_lock;
 
 pub use crate::client::{Backoff, BackoffPolicy};
+pub use catch_up::catch_up;
 pub use controller::{Action, Controller, ReconcileError, Reconciler};
 pub use delaying::DelayingQueue;
 pub use indexer::{BY_OWNER, Change, IndexerBuilder, Progress, Stopped, Store, Writer, owner_uids};

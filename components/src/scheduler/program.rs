@@ -21,7 +21,7 @@ use crate::client::{Client, Decode};
 use crate::clock::SharedClock;
 use crate::runtime::{
     Change, Controller, ElectionConfig, ElectionError, EventType, IndexerBuilder, Informer, LeaderElection, Outcome,
-    Recorder, ReflectorConfig, Store,
+    Recorder, ReflectorConfig, catch_up,
 };
 
 /// Bindings under way at the same time: enough to hide the way to the server, few enough for one connection.
@@ -115,7 +115,7 @@ pub async fn run(
         field_selector: "status.phase!=Succeeded,status.phase!=Failed".to_owned(),
         ..ReflectorConfig::default()
     };
-    let mut pods = Informer::<Arc<Pod>>::with(&client, pod_kind, unfinished, IndexerBuilder::new());
+    let mut pods = Informer::<Arc<Pod>>::with(&client, pod_kind, unfinished.clone(), IndexerBuilder::new());
     let mut nodes = Informer::<Arc<Node>>::with(&client, node_kind, ReflectorConfig::default(), IndexerBuilder::new());
     pods.on_change({
         let shared = shared.clone();
@@ -141,7 +141,20 @@ pub async fn run(
         _ = synced => {
             ready();
             lead(&options, &client, clock, recorder, shutdown.clone(), |token| {
-                work(shared.clone(), client.clone(), pod_store.clone(), node_store.clone(), token)
+                let client = client.clone();
+                async move {
+                    let written_before = client.seen_revision();
+                    let caught_up = async {
+                        catch_up(&client, pod_kind, &unfinished, &pod_store, written_before).await?;
+                        catch_up(&client, node_kind, &ReflectorConfig::default(), &node_store, written_before).await
+                    };
+                    tokio::select! {
+                        () = token.cancelled() => return,
+                        // A feeder only ends when the program does.
+                        _ = caught_up => {}
+                    }
+                    work(shared, token).await;
+                }
             })
             .await
         }
@@ -172,18 +185,7 @@ async fn lead<F: Future<Output = ()>>(
 }
 
 /// The loop of a leader: one decision after another, bindings beside it.
-async fn work(
-    shared: Arc<Shared>,
-    client: Client,
-    pods: Store<Arc<Pod>>,
-    nodes: Store<Arc<Node>>,
-    stop: CancellationToken,
-) {
-    let written_before = client.seen_revision();
-    tokio::select! {
-        () = stop.cancelled() => return,
-        _ = async { (pods.wait_for(written_before).await, nodes.wait_for(written_before).await) } => {}
-    }
+async fn work(shared: Arc<Shared>, stop: CancellationToken) {
     let mut bindings = JoinSet::new();
     while !stop.is_cancelled() {
         let (decision, wake_at) = {
