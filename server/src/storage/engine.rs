@@ -28,7 +28,7 @@ use crate::storage::{Disk, Error, Origin, RangeOp, RangeResult, RealDisk, SimDis
 
 /// Watchers that read the log at once: each holds some megabytes, and one reads 100,000 revisions a second.
 const CATCH_UP_READERS: usize = 4;
-/// Before due leases are tried again after a failure: a full queue empties faster, a poisoned store never does.
+/// Before due leases are tried again after a failure, such as a full queue.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// When a write counts as safe.
@@ -583,7 +583,12 @@ impl Leases for Inner {
         let more = due.len() == LEASES_AT_ONCE;
         if !due.is_empty() {
             let request = Request::LeaseRevoke { ids: due, origin: Origin::system(), only_due: true };
-            if let Err(error) = self.request(request) {
+            let outcome = self.request(request);
+            if matches!(outcome, Err(Error::Poisoned { .. } | Error::Closed)) {
+                // Nothing ends any more until a restart; the leases are then as old as they are.
+                return None;
+            }
+            if let Err(error) = outcome {
                 tracing::warn!(%error, "due leases could not be ended; they are tried again");
                 return Some(RETRY_AFTER);
             }

@@ -116,7 +116,7 @@ impl Scan<'_> {
         Ok(Tail { active, last_id, seq: self.last_seq.unwrap_or(self.applied) })
     }
 
-    fn open_segment(&self, name: &str, id: SegmentId) -> Result<Option<(Arc<Segment>, Arc<dyn DiskFile>)>, Error> {
+    fn open_segment(&self, name: &str, id: SegmentId) -> Result<Option<OpenSegment>, Error> {
         let path = self.options.dir.join(name);
         let io = |source| Error::io("open", &path, source);
         let file = self.disk.open(&path, OpenMode::Existing).map_err(io)?;
@@ -256,6 +256,9 @@ impl Scan<'_> {
         Error::Damaged { segment: segment.0, revision: self.last_revision, reason: reason.into() }
     }
 }
+
+/// A segment with the file it was opened from.
+type OpenSegment = (Arc<Segment>, Arc<dyn DiskFile>);
 
 enum End {
     Sealed,

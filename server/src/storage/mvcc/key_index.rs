@@ -82,7 +82,6 @@ pub struct KeyEntry {
     /// The newest state, while the budget allows.
     pub cached: Option<Arc<KeyValue>>,
     /// The versions before, oldest first; boxed twice because most keys have none.
-    #[expect(clippy::box_collection, reason = "one word in each of a million entries instead of three")]
     pub older: Option<Box<Vec<Version>>>,
 }
 

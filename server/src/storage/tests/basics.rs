@@ -2,7 +2,7 @@
 
 use super::harness::*;
 use crate::storage::{
-    Compare, CompareResult, CompareTarget, DeleteOp, Error, KeyRange, Op, OpResult, Origin, PutOp, RangeOp, Txn,
+    Compare, CompareResult, CompareTarget, DeleteOp, Disk, Error, KeyRange, Op, OpResult, Origin, PutOp, RangeOp, Txn,
 };
 
 fn compare(key: &str, target: CompareTarget, result: CompareResult) -> Compare {
@@ -187,4 +187,57 @@ fn many_threads_share_syncs_and_every_answer_is_right() {
     drop(engine);
     let engine = world.open();
     assert_eq!(keys(&engine, RangeOp { count_only: true, ..RangeOp::new(KeyRange::all()) }).1, 400);
+}
+
+#[test]
+fn a_store_in_memory_does_all_but_stay() {
+    let mut world = World::new();
+    world.options.durability = crate::storage::Durability::Memory;
+    world.options.value_cache_bytes = 0;
+    let engine = world.open();
+    for i in 0..500 {
+        put(&engine, &format!("k{}", i % 20), &"v".repeat(i));
+    }
+    let whole = |engine: &crate::storage::Engine, revision| {
+        let op = RangeOp { revision, ..RangeOp::new(KeyRange::all()) };
+        engine.range(&op).expect("the read is answered").kvs
+    };
+    let before = whole(&engine, 300);
+    engine.compact(300, false).expect("compacted");
+    engine.expire(300).expect("expired");
+    engine.checkpoint().expect("a checkpoint is made");
+    assert_eq!(whole(&engine, 300), before);
+    assert_eq!(get(&engine, "k7", 0).map(|value| value.len()), Some(487));
+    assert!(world.disk.list(std::path::Path::new("/store/log")).expect("listed").is_empty());
+    drop(engine);
+    assert_eq!(world.open().revision(), 1);
+}
+
+#[test]
+fn equal_histories_have_equal_hashes_wherever_they_lie() {
+    let build = |checkpoints: bool| {
+        let world = World::new();
+        let engine = world.open();
+        for i in 0..300 {
+            match i % 7 {
+                0 => delete(&engine, &format!("k{}", i % 5)),
+                _ => put(&engine, &format!("k{}", i % 11), &i.to_string()),
+            };
+        }
+        engine.compact(150, false).expect("compacted");
+        if checkpoints {
+            engine.expire(120).expect("expired");
+            engine.checkpoint().expect("a checkpoint is made");
+        }
+        (world, engine)
+    };
+    let ((_a, plain), (_b, moved)) = (build(false), build(true));
+    let revision = plain.revision();
+    assert_eq!(moved.revision(), revision);
+    for at in [0, 150, 200, revision] {
+        assert_eq!(plain.hash_kv(at).expect("hashed").hash, moved.hash_kv(at).expect("hashed").hash, "at {at}");
+    }
+    assert_ne!(plain.hash_kv(200).expect("hashed").hash, plain.hash_kv(201).expect("hashed").hash);
+    put(&moved, "one", "more");
+    assert_ne!(plain.hash().expect("hashed"), moved.hash().expect("hashed"));
 }

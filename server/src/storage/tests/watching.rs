@@ -120,7 +120,11 @@ async fn a_watch_from_the_past_catches_up_while_others_write() {
     let engine = world.open();
     let writer = {
         let engine = engine.clone();
-        std::thread::spawn(move || (1000..3000).for_each(|i| drop(put(&engine, "k", &i.to_string()))))
+        std::thread::spawn(move || {
+            for i in 1000..3000 {
+                put(&engine, "k", &i.to_string());
+            }
+        })
     };
     let mut watcher = watch(&engine, KeyRange::single("k"), 2);
     let lines = take(&mut watcher, 3000).await;
@@ -177,7 +181,11 @@ async fn a_wait_that_is_given_up_loses_nothing() {
     let mut watcher = watch(&engine, KeyRange::all(), 0);
     let writer = {
         let engine = engine.clone();
-        std::thread::spawn(move || (0..500).for_each(|i| drop(put(&engine, "k", &i.to_string()))))
+        std::thread::spawn(move || {
+            for i in 0..500 {
+                put(&engine, "k", &i.to_string());
+            }
+        })
     };
     let mut revision = 1;
     while revision < 501 {

@@ -133,13 +133,11 @@ impl Hub {
         let first = events.partition_point(|event| event.revision() < from);
         let mut part = Vec::new();
         let mut bytes = 0;
-        let mut seen = 0;
         let mut last = 0;
-        for event in events.range(first..) {
+        for (seen, event) in events.range(first..).enumerate() {
             if event.revision() != last && (seen >= WINDOW_STEP_EVENTS || bytes >= bytes_max) {
                 return FromWindow::Part(part, last);
             }
-            seen += 1;
             last = event.revision();
             if watcher.wants(event) {
                 bytes += event.size();
