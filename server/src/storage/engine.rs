@@ -1,172 +1,30 @@
 //! The one door to the store.
 
-use std::path::{Path, PathBuf};
+mod leases;
+
+mod open;
+
+mod options;
+
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
-use rand::Rng;
-use tokio::sync::Semaphore;
-use uuid::Uuid;
 
-use crate::clock::{Clock, SystemClock};
-use crate::storage::commit::{Committer, Parts, Queue, Reply, Request};
-use crate::storage::disk::{DiskLock, LockRefused, OpenMode};
-use crate::storage::housekeeping::checkpointer::{self, Checkpointer};
-use crate::storage::housekeeping::expirer::{self, LEASES_AT_ONCE, Leases};
-use crate::storage::housekeeping::{Backlog, Bell, CheckpointOptions, bell, flusher};
-use crate::storage::lease::{LeaseInfo, Lessor, Moment};
-use crate::storage::log::{LogOptions, recover};
-use crate::storage::mvcc::read::Fetcher;
+use crate::clock::Clock;
+use crate::storage::commit::{Committer, Queue, Reply, Request};
+use crate::storage::disk::DiskLock;
+use crate::storage::housekeeping::checkpointer::Checkpointer;
+use crate::storage::housekeeping::{Bell, bell, expirer, flusher};
+use crate::storage::lease::Lessor;
 use crate::storage::mvcc::{Reader, Store, hash};
-use crate::storage::replay::Replayed;
-use crate::storage::state::{Identity, MemoryState, OpenState, SledOptions, open_store};
+use crate::storage::state::Identity;
 use crate::storage::watch::watcher::Past;
 use crate::storage::watch::{Floor, Hub, WatchOptions, Watcher, WatcherInfo};
-use crate::storage::{Disk, Error, Origin, RangeOp, RangeResult, RealDisk, SimDisk, Txn, TxnResult};
+use crate::storage::{Error, Origin, RangeOp, RangeResult, Txn, TxnResult};
 
-/// Watchers that read the log at once: each holds some megabytes, and one reads 100,000 revisions a second.
-const CATCH_UP_READERS: usize = 4;
-/// Before due leases are tried again after a failure, such as a full queue.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
-
-/// When a write counts as safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// Synced to the disk before the answer.
-    Sync,
-    /// Written before the answer, synced at this interval: a power cut may lose that much, a killed process nothing.
-    Buffered(Duration),
-    /// Never written: gone with the process.
-    Memory,
-}
-
-/// How an engine is opened.
-#[derive(Clone, Debug)]
-pub struct EngineOptions {
-    /// The folder of the store; made if it is not there. Not used with [`Durability::Memory`].
-    pub dir: PathBuf,
-    /// When a write counts as safe.
-    pub durability: Durability,
-    /// Bytes of latest values kept in memory; what is beyond is read from the disk.
-    pub value_cache_bytes: usize,
-    /// The cluster's number, used when the store is made; 0 = draw one.
-    pub cluster_id: u64,
-    /// Sizes of the log's files.
-    pub log: LogSizes,
-    /// When the state follows the log.
-    pub checkpoint: CheckpointOptions,
-    /// Whether housekeeping (segments, checkpoints, ends of leases) has threads. Without, the owner calls
-    /// [`Engine::checkpoint`] and [`Engine::end_due_leases`], and all work is done in the same order each time.
-    pub background: bool,
-}
-
-/// Sizes of the log's files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogSizes {
-    /// Bytes of the first segment of a new store.
-    pub first_segment_bytes: u64,
-    /// Bytes of a usual segment.
-    pub segment_bytes: u64,
-}
-
-impl Default for LogSizes {
-    fn default() -> Self {
-        let usual = LogOptions::new("", [0; 16]);
-        Self { first_segment_bytes: usual.first_segment_bytes, segment_bytes: usual.segment_bytes }
-    }
-}
-
-impl LogSizes {
-    fn apply(&self, options: &mut LogOptions) {
-        options.first_segment_bytes = self.first_segment_bytes;
-        options.segment_bytes = self.segment_bytes;
-    }
-}
-
-impl Seams {
-    /// The real ones: the operating system's files and clocks, sled in the store's folder.
-    pub fn real(dir: &Path) -> Self {
-        Self {
-            disk: RealDisk::shared(),
-            state: Arc::new(SledOptions::new(dir.join("state"))),
-            clock: SystemClock::shared(),
-        }
-    }
-}
-
-impl EngineOptions {
-    /// Sync durability and the default budgets in the given folder.
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self {
-            dir: dir.into(),
-            durability: Durability::Sync,
-            value_cache_bytes: 64 << 20,
-            cluster_id: 0,
-            log: LogSizes::default(),
-            checkpoint: CheckpointOptions::default(),
-            background: true,
-        }
-    }
-}
-
-/// What the engine stands on; each has a real form and a twin for tests.
-#[derive(Clone, Debug)]
-pub struct Seams {
-    /// Log and side files.
-    pub disk: Arc<dyn Disk>,
-    /// The state beside the log.
-    pub state: Arc<dyn OpenState>,
-    /// Time.
-    pub clock: Arc<dyn Clock>,
-}
-
-/// What `status` tells.
-#[derive(Clone, Debug)]
-pub struct EngineStatus {
-    /// Bytes on disk.
-    pub db_size: i64,
-    /// Bytes of live keys and values, about.
-    pub db_size_in_use: i64,
-    /// Where the store stands.
-    pub revision: i64,
-    /// The promised floor.
-    pub compacted: i64,
-    /// The physical floor.
-    pub retained: i64,
-    /// Grows by one at each start.
-    pub raft_term: u64,
-    /// The log's sequence number.
-    pub raft_index: u64,
-    /// Drawn when the store was made.
-    pub cluster_id: u64,
-    /// Drawn when the store was made.
-    pub member_id: u64,
-    /// How many keys are alive.
-    pub keys: i64,
-    /// How many leases are alive.
-    pub leases: usize,
-    /// How many watchers there are.
-    pub watchers: usize,
-    /// When a write counts as safe.
-    pub durability: Durability,
-    /// The median time of a sync as measured at open; zero without a disk.
-    pub sync_cost: Duration,
-    /// Why writes are refused, if they are.
-    pub poisoned: Option<Arc<str>>,
-}
-
-/// The answer to `hash_kv`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HashKv {
-    /// The hash over all revisions of all keys up to `hash_revision`.
-    pub hash: u32,
-    /// The promised floor.
-    pub compact_revision: i64,
-    /// The revision hashed at.
-    pub hash_revision: i64,
-}
+pub use options::{Durability, EngineOptions, EngineStatus, HashKv, LogSizes, Seams};
 
 /// The store. Cheap to clone; all clones are the same store.
 #[derive(Clone, Debug)]
@@ -318,97 +176,6 @@ impl Engine {
         self.inner.checkpointer.round()
     }
 
-    /// Grants a lease; id 0 = draw one. Answers its id and the time to live in seconds, raised to the least allowed.
-    ///
-    /// # Errors
-    /// [`Error::LeaseExists`], [`Error::LeaseTtlTooLarge`], [`Error::Poisoned`].
-    pub fn lease_grant(&self, id: i64, ttl: i64) -> Result<(i64, i64), Error> {
-        match self.inner.request(Request::LeaseGrant { id, ttl_secs: ttl })? {
-            Reply::Lease(record) => {
-                self.inner.leases_bell.ring();
-                Ok((record.id, record.ttl_secs))
-            }
-            other => unreachable!("{other:?} is no answer to a grant"),
-        }
-    }
-
-    /// The same for tasks, as [`Engine::submit`].
-    ///
-    /// # Errors
-    /// As [`Engine::lease_grant`].
-    pub async fn submit_lease_grant(&self, id: i64, ttl: i64) -> Result<(i64, i64), Error> {
-        match self.inner.request_async(Request::LeaseGrant { id, ttl_secs: ttl }).await? {
-            Reply::Lease(record) => {
-                self.inner.leases_bell.ring();
-                Ok((record.id, record.ttl_secs))
-            }
-            other => unreachable!("{other:?} is no answer to a grant"),
-        }
-    }
-
-    /// Ends a lease and deletes its keys in one revision; answers where the store stands.
-    ///
-    /// # Errors
-    /// [`Error::LeaseNotFound`], [`Error::Poisoned`].
-    pub fn lease_revoke(&self, id: i64) -> Result<i64, Error> {
-        let origin = Origin::system();
-        revision_of(self.inner.request(Request::LeaseRevoke { ids: vec![id], origin, only_due: false })?)
-    }
-
-    /// The same for tasks, as [`Engine::submit`].
-    ///
-    /// # Errors
-    /// As [`Engine::lease_revoke`].
-    pub async fn submit_lease_revoke(&self, id: i64) -> Result<i64, Error> {
-        let origin = Origin::system();
-        revision_of(self.inner.request_async(Request::LeaseRevoke { ids: vec![id], origin, only_due: false }).await?)
-    }
-
-    /// Renews a lease to its granted time; `None` = no such lease.
-    ///
-    /// # Errors
-    /// [`Error::Poisoned`].
-    pub fn lease_keep_alive(&self, id: i64) -> Result<Option<i64>, Error> {
-        let now = Moment::now(&*self.inner.clock);
-        let Some(renewal) = self.inner.lessor.lock().keep_alive(id, now) else { return Ok(None) };
-        if let Some(record) = renewal.record {
-            match self.inner.request(Request::LeaseRenew(record)) {
-                Ok(_) => {}
-                Err(Error::LeaseNotFound(_)) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(renewal.ttl_secs))
-    }
-
-    /// The same for tasks, as [`Engine::submit`]. Most renewals need no record and do not wait for anything.
-    ///
-    /// # Errors
-    /// As [`Engine::lease_keep_alive`].
-    pub async fn submit_lease_keep_alive(&self, id: i64) -> Result<Option<i64>, Error> {
-        let now = Moment::now(&*self.inner.clock);
-        let Some(renewal) = self.inner.lessor.lock().keep_alive(id, now) else { return Ok(None) };
-        if let Some(record) = renewal.record {
-            match self.inner.request_async(Request::LeaseRenew(record)).await {
-                Ok(_) => {}
-                Err(Error::LeaseNotFound(_)) => return Ok(None),
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Some(renewal.ttl_secs))
-    }
-
-    /// What is left of a lease; `None` = no such lease.
-    pub fn lease_time_to_live(&self, id: i64, keys: bool) -> Option<LeaseInfo> {
-        let now = Moment::now(&*self.inner.clock);
-        self.inner.lessor.lock().time_to_live(id, keys, now)
-    }
-
-    /// All leases, the next to end first.
-    pub fn leases(&self) -> Vec<i64> {
-        self.inner.lessor.lock().ids()
-    }
-
     /// Begins a watch.
     ///
     /// # Errors
@@ -467,11 +234,6 @@ impl Engine {
         hash::hash_kv(&self.inner.store, &self.inner.reader, revision)
     }
 
-    /// Ends the leases whose time is over; answers how long until the next one is due.
-    pub fn end_due_leases(&self) -> Option<Duration> {
-        self.inner.end_due()
-    }
-
     /// Ends all watches and background work, refuses further writes, and lets go of the lock.
     pub fn close(&self) {
         self.inner.close();
@@ -479,83 +241,6 @@ impl Engine {
 }
 
 impl Inner {
-    fn open(options: EngineOptions, seams: Seams) -> Result<Inner, Error> {
-        let seams = match options.durability {
-            Durability::Memory => {
-                Seams { disk: Arc::new(SimDisk::honest()), state: Arc::new(MemoryState::new()), clock: seams.clock }
-            }
-            _ => seams,
-        };
-        let Seams { disk, state, clock } = seams;
-        let dir = options.dir.clone();
-        disk.create_dir(&dir).map_err(|source| Error::io("make the folder", &dir, source))?;
-        let lock = take_lock(&*disk, &dir)?;
-        let cluster_id = options.cluster_id;
-        let (state_reader, writer) = open_store(state.open()?, || new_identity(cluster_id))?;
-        let meta = writer.meta().clone();
-        let mut replayed = Replayed::new(&options, &meta, Moment::now(&*clock));
-        replayed.load(&state_reader)?;
-        let mut log_options = LogOptions::new(recover::log_dir(&dir), incarnation_bytes(&meta.identity.incarnation));
-        log_options.preallocate = options.durability != Durability::Memory;
-        log_options.background = options.background;
-        options.log.apply(&mut log_options);
-        let log_dir = log_options.dir.clone();
-        let recovered = recover::open(log_options, disk.clone(), clock.clone(), meta.applied.seq, &mut replayed)?;
-        let backlog =
-            Arc::new(Backlog::new(options.checkpoint.clone(), replayed.unapplied_bytes(), options.background));
-        let (store, lessor) = replayed.finish(recovered.last_revision);
-        let hub = Arc::new(Hub::new(store.revision));
-        let store = Arc::new(RwLock::new(store));
-        let lessor = Arc::new(Mutex::new(lessor));
-        let reader = Reader::new(store.clone(), Fetcher { segments: recovered.segments.clone(), state: state_reader });
-        let readers = Arc::new(Semaphore::new(CATCH_UP_READERS));
-        let past = Past { hub: hub.clone(), reader: reader.clone(), store: store.clone(), readers };
-        let committer = Arc::new(Committer::new(Parts {
-            appender: recovered.appender,
-            store: store.clone(),
-            lessor: lessor.clone(),
-            reader: reader.clone(),
-            hub: hub.clone(),
-            clock: clock.clone(),
-            backlog: backlog.clone(),
-            sync: options.durability == Durability::Sync,
-        }));
-        let sync_cost = match options.durability {
-            Durability::Memory => Duration::ZERO,
-            _ => measure_sync(&*disk, &*clock, &dir)?,
-        };
-        let parts = checkpointer::Parts {
-            writer,
-            committer: committer.clone(),
-            store: store.clone(),
-            segments: recovered.segments,
-            backlog,
-            disk,
-            log_dir,
-            clock: clock.clone(),
-        };
-        let checkpointer = Checkpointer::start(parts, options.background)?;
-        Ok(Inner {
-            options,
-            term: meta.identity.term + 1,
-            sync_cost,
-            leases_bell: Arc::new(Bell::default()),
-            flush_bell: Arc::new(Bell::default()),
-            threads: Mutex::new(Vec::new()),
-            identity: meta.identity,
-            store,
-            reader,
-            lessor,
-            hub,
-            past,
-            queue: Queue::default(),
-            committer,
-            checkpointer,
-            clock,
-            lock: Mutex::new(Some(lock)),
-        })
-    }
-
     fn request(&self, request: Request) -> Result<Reply, Error> {
         self.queue.submit(request)?.wait(&self.queue, &*self.committer)
     }
@@ -576,31 +261,6 @@ impl Inner {
     }
 }
 
-impl Leases for Inner {
-    fn end_due(&self) -> Option<Duration> {
-        let now = Moment::now(&*self.clock);
-        let due = self.lessor.lock().tick(now, LEASES_AT_ONCE);
-        let more = due.len() == LEASES_AT_ONCE;
-        if !due.is_empty() {
-            let request = Request::LeaseRevoke { ids: due, origin: Origin::system(), only_due: true };
-            let outcome = self.request(request);
-            if matches!(outcome, Err(Error::Poisoned { .. } | Error::Closed)) {
-                // Nothing ends any more until a restart; the leases are then as old as they are.
-                return None;
-            }
-            if let Err(error) = outcome {
-                tracing::warn!(%error, "due leases could not be ended; they are tried again");
-                return Some(RETRY_AFTER);
-            }
-        }
-        if more {
-            return Some(Duration::ZERO);
-        }
-        let next = self.lessor.lock().next_deadline()?;
-        Some(next.saturating_sub(self.clock.monotonic()))
-    }
-}
-
 impl Drop for Inner {
     fn drop(&mut self) {
         self.close();
@@ -618,55 +278,5 @@ fn revision_of(reply: Reply) -> Result<i64, Error> {
     match reply {
         Reply::Done { revision } => Ok(revision),
         other => unreachable!("{other:?} is no revision"),
-    }
-}
-
-fn take_lock(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>, Error> {
-    let path = dir.join("lock");
-    disk.lock(&path).map_err(|refused| match refused {
-        LockRefused::Held { pid } => Error::Locked { path, pid },
-        LockRefused::Io(source) => Error::io("lock", path, source),
-    })
-}
-
-fn new_identity(cluster_id: u64) -> Identity {
-    let mut rng = rand::rng();
-    let mut draw = || rng.random_range(1..=u64::MAX);
-    Identity {
-        incarnation: Uuid::new_v4().to_string(),
-        cluster_id: if cluster_id == 0 { draw() } else { cluster_id },
-        member_id: draw(),
-        term: 1,
-    }
-}
-
-/// How long a sync takes here: the middle one of a few, of a page each.
-fn measure_sync(disk: &dyn Disk, clock: &dyn Clock, dir: &Path) -> Result<Duration, Error> {
-    let path = dir.join("probe");
-    let io = |source| Error::io("measure the disk with", &path, source);
-    let file = disk.open(&path, OpenMode::Replace).map_err(io)?;
-    let mut times = Vec::new();
-    for _ in 0..3 {
-        let before = clock.monotonic();
-        file.write_at(&[1; 4096], 0).map_err(io)?;
-        file.sync().map_err(io)?;
-        times.push(clock.monotonic() - before);
-    }
-    disk.remove(&path).map_err(io)?;
-    times.sort();
-    Ok(times[1])
-}
-
-/// The incarnation as the log's segments hold it.
-fn incarnation_bytes(incarnation: &str) -> [u8; 16] {
-    match Uuid::parse_str(incarnation) {
-        Ok(uuid) => uuid.into_bytes(),
-        Err(_) => {
-            let mut bytes = [0; 16];
-            let text = incarnation.as_bytes();
-            let len = text.len().min(bytes.len());
-            bytes[..len].copy_from_slice(&text[..len]);
-            bytes
-        }
     }
 }
