@@ -232,7 +232,8 @@ async fn a_pod_runs_serves_and_ends() -> Result<()> {
     let two = node.wait_running(&second).await;
     for pod in [&one, &two] {
         let address = format!("{}:18080", pod.text(&["status", "podIP"]));
-        let body = get(&address, "/")?;
+        // Without a readiness probe a pod is Ready as soon as its process runs.
+        let body = eventually(LIMIT, "it answers", || async { get(&address, "/") }).await;
         assert_eq!(body, "Hello MyApp | Version: v1 | <a href=\"hostname.html\">Pod Name</a>\n");
         assert_eq!(get(&address, "/hostname.html")?, format!("{}\n", pod.name()));
     }

@@ -137,7 +137,7 @@ pub async fn run(
     ready: impl FnOnce(Ready),
 ) -> Result<(), Error> {
     let _lock = lock_root(&options).await?;
-    let runtime = ProcessRuntime::open(Root::new(&options.root_dir), &options.node_name, options.shim.clone()).await?;
+    let runtime = ProcessRuntime::open(Root::new(&options.root_dir), options.shim.clone()).await?;
     let runtime: Arc<dyn Runtime> = Arc::new(runtime);
     let found = runtime.pods().await?;
     let door = match &options.serving {

@@ -7,6 +7,7 @@ use std::{
     collections::HashSet,
     io,
     net::{Ipv4Addr, SocketAddrV4, TcpListener},
+    path::Path,
 };
 
 use serde::{Deserialize, Serialize};
@@ -53,10 +54,10 @@ pub fn place(ip: Ipv4Addr, wanted: &[u16], before: &[Port]) -> io::Result<Vec<Po
     Ok(ports)
 }
 
-/// A loopback address for a pod of this node that none of its others has. The node's name picks the network, so that
-/// nodes on one machine hardly ever meet, and if they do a taken port is noticed.
-pub fn address(node: &str, taken: &HashSet<Ipv4Addr>) -> Option<Ipv4Addr> {
-    let hash = fnv(node.as_bytes());
+/// A loopback address for a pod of this node that none of its others has. The node's directory picks the network, so
+/// that nodes on one machine hardly ever meet, those of other clusters included, and if they do a taken port is noticed.
+pub fn address(node_dir: &Path, taken: &HashSet<Ipv4Addr>) -> Option<Ipv4Addr> {
+    let hash = fnv(node_dir.as_os_str().as_encoded_bytes());
     // 127.0 stays with the machine.
     let (second, third) = ((hash % 254) as u8 + 1, (hash >> 16) as u8);
     (1..=254).map(|last| Ipv4Addr::new(127, second, third, last)).find(|ip| !taken.contains(ip))
@@ -89,13 +90,14 @@ mod tests {
 
     #[test]
     fn pods_of_a_node_have_addresses_of_their_own() {
+        let (node, other) = (Path::new("/a/nodes/node01"), Path::new("/b/nodes/node01"));
         let mut taken = HashSet::new();
         for _ in 0..254 {
-            let ip = address("node01", &taken).expect("room");
+            let ip = address(node, &taken).expect("room");
             assert!(ip.is_loopback() && ip != Ipv4Addr::LOCALHOST);
             assert!(taken.insert(ip));
         }
-        assert_eq!(address("node01", &taken), None);
-        assert_ne!(address("node02", &HashSet::new()), address("node01", &HashSet::new()));
+        assert_eq!(address(node, &taken), None);
+        assert_ne!(address(other, &HashSet::new()), address(node, &HashSet::new()));
     }
 }

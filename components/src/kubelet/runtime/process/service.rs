@@ -46,7 +46,6 @@ pub struct ProcessRuntime {
 #[derive(Debug)]
 struct Shared {
     root: Root,
-    node: String,
     shim: Shim,
     pods: Mutex<Pods>,
 }
@@ -54,8 +53,8 @@ struct Shared {
 impl ProcessRuntime {
     /// A runtime on this directory, which the caller has locked, with what an earlier life has left there. Must be
     /// called within a tokio runtime.
-    pub async fn open(root: Root, node: &str, shim: Shim) -> Result<Self, RuntimeError> {
-        let shared = Arc::new(Shared { root, node: node.to_owned(), shim, pods: Mutex::new(Pods::default()) });
+    pub async fn open(root: Root, shim: Shim) -> Result<Self, RuntimeError> {
+        let shared = Arc::new(Shared { root, shim, pods: Mutex::new(Pods::default()) });
         let runtime = ProcessRuntime { shared };
         let this = runtime.clone();
         let found = blocking("read the pods", move || this.shared.find_pods()).await?;
@@ -218,7 +217,7 @@ impl Runtime for ProcessRuntime {
             let ip = if pod.host_network {
                 Ipv4Addr::LOCALHOST
             } else {
-                ports::address(&self.shared.node, &pods.addresses())
+                ports::address(self.shared.root.path(), &pods.addresses())
                     .ok_or_else(|| RuntimeError::Unsupported("the node's network has no address left".into()))?
             };
             let record = PodRecord {
