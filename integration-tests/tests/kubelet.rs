@@ -73,7 +73,7 @@ impl Node {
     async fn wait(&self, key: &ObjectKey, what: &str, condition: impl Fn(&Value) -> bool) -> Object {
         eventually(LIMIT, &format!("{key}: {what}"), || async {
             let pod = self.pods.get(key).await.map_err(|error| error.to_string())?.object;
-            if condition(pod.at(&["status"]).unwrap_or(&Value::Null)) { Ok(pod) } else { Err(format!("{pod:?}")) }
+            if condition(pod.at(&["status"]).unwrap_or(&Value::Null)) { Ok(pod) } else { Err(serde_json::to_string(&pod).unwrap_or_default()) }
         })
         .await
     }
@@ -381,6 +381,8 @@ async fn the_end_of_the_cluster_ends_containers_and_the_next_start_goes_on() -> 
     let mut node = Node::start_with(&[], Some(&read)).await?;
     let key = node.create("app", myapp(18080)).await?;
     let before = node.wait_running(&key).await;
+    let address = format!("{}:18080", before.text(&["status", "podIP"]));
+    eventually(LIMIT, "it answers", || async { get(&address, "/") }).await;
     drop((read, write));
     let status = node.kubelet.wait(LIMIT)?;
     ensure!(status.success(), "the kubelet ends well with its cluster: {status}");
