@@ -39,6 +39,43 @@ impl Server {
         Ok(())
     }
 
+    /// SIGKILL and a start on the same data and the same ports, as clients that hold on to an address need it.
+    ///
+    /// # Errors
+    /// If it does not get ready again.
+    pub fn kill_and_restart_in_place(&mut self) -> anyhow::Result<()> {
+        let args = self.arguments_in_place();
+        self.process.kill();
+        self.start_with(&args)
+    }
+
+    /// SIGTERM, a clean end, and a start on the same data and the same ports.
+    ///
+    /// # Errors
+    /// If it does not end cleanly or does not get ready again.
+    pub fn stop_and_restart_in_place(&mut self) -> anyhow::Result<()> {
+        let args = self.arguments_in_place();
+        self.process.stop()?;
+        self.start_with(&args)
+    }
+
+    fn start_with(&mut self, args: &[String]) -> anyhow::Result<()> {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.process = Process::start("server", self.folder.path(), &args)?;
+        Ok(())
+    }
+
+    /// The arguments of a start, with the ports that the running process has.
+    fn arguments_in_place(&self) -> Vec<String> {
+        let mut args = arguments(&self.folder, &self.flags);
+        let port = self.secure_address().port().to_string();
+        for (flag, value) in [("--listen-client-urls", self.endpoint()), ("--secure-port", port)] {
+            let place = args.iter().position(|arg| arg == flag).expect("every server gets this flag");
+            args[place + 1] = value;
+        }
+        args
+    }
+
     /// Starts on the same data and sends SIGKILL after a moment, whether it is ready by then or not.
     ///
     /// # Errors

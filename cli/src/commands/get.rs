@@ -18,7 +18,7 @@ use super::table::Table;
 const PAGE: i64 = 500;
 /// Pauses while a watch waits for the server to come back.
 const REWATCH: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(50), factor: 2.0, cap: Duration::from_secs(5), jitter: 0.5 };
+    BackoffPolicy { first: Duration::from_millis(50), factor: 2.0, cap: Duration::from_secs(1), jitter: 0.5 };
 /// Silence that makes a watch look whether the server is still there.
 const PROGRESS_INTERVAL_MS: i64 = 5000;
 

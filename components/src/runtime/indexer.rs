@@ -63,6 +63,8 @@ pub struct Progress {
     pub revision: i64,
     /// The history that the revision belongs to.
     pub incarnation: String,
+    /// How often the whole state was taken: once, and once more after each time that history was gone.
+    pub states: u64,
 }
 
 /// The cache's feeder has ended: what was waited for will not come.
@@ -84,6 +86,7 @@ struct Index<T> {
 /// The writing half. There is one.
 pub struct Writer<T> {
     shared: Arc<Shared<T>>,
+    states: u64,
     progress: watch::Sender<Progress>,
 }
 
@@ -137,7 +140,7 @@ impl<T: Send + Sync + 'static> IndexerBuilder<T> {
         let state = State { objects: HashSet::new(), namespaces: HashMap::new(), indices: self.indices };
         let shared = Arc::new(Shared { state: RwLock::new(state) });
         let (sender, receiver) = watch::channel(Progress::default());
-        (Writer { shared: shared.clone(), progress: sender }, Store { shared, progress: receiver })
+        (Writer { shared: shared.clone(), states: 0, progress: sender }, Store { shared, progress: receiver })
     }
 }
 
@@ -185,6 +188,7 @@ impl<T: Decode> Writer<T> {
         objects: impl IntoIterator<Item = Cached<T>>,
         unreadable: &HashSet<ObjectKey>,
     ) -> Vec<Change<T>> {
+        self.states += 1;
         let mut changes = Vec::new();
         let mut state = self.shared.state.write();
         let mut gone: HashSet<_> =
@@ -225,12 +229,13 @@ impl<T: Decode> Writer<T> {
     /// Tells readers how far the cache has come. A lower revision of the same history is not taken.
     pub fn advance(&mut self, revision: i64, incarnation: &str) {
         self.progress.send_if_modified(|progress| {
-            let same = progress.synced && progress.incarnation == incarnation;
+            let same = progress.synced && progress.incarnation == incarnation && progress.states == self.states;
             if same && revision <= progress.revision {
                 return false;
             }
             progress.synced = true;
             progress.revision = revision;
+            progress.states = self.states;
             if progress.incarnation != incarnation {
                 progress.incarnation = incarnation.to_owned();
             }
@@ -498,7 +503,7 @@ mod tests {
         assert_eq!(store.seen_up_to(), 10);
         store.wait_for(10).await.expect("there already");
         writer.advance(3, "two");
-        assert_eq!(store.progress(), Progress { synced: true, revision: 3, incarnation: "two".into() });
+        assert_eq!(store.progress(), Progress { synced: true, revision: 3, incarnation: "two".into(), states: 0 });
     }
 
     #[tokio::test]

@@ -21,10 +21,10 @@ use crate::client::{Api, Cached, Client, Decode, Error, Watch, WatchBatch, Watch
 use crate::clock::timer_now;
 
 /// Pauses after a failure. Upstream begins at 800 ms and ends at 30 s, for thousands of machines and one distant
-/// server; ours is near and restarts within a fraction of a second.
+/// server; ours is near, restarts within a fraction of a second and shall be found again within two.
 const RETRY: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(50), factor: 2.0, cap: Duration::from_secs(5), jitter: 1.0 };
-/// A stream that lived so long was healthy: the next failure pauses the least again.
+    BackoffPolicy { first: Duration::from_millis(50), factor: 2.0, cap: Duration::from_secs(1), jitter: 1.0 };
+/// A stream that lived so long was healthy: its end is a restart or a drain, and it is opened again at once.
 const HEALTHY: Duration = Duration::from_secs(2);
 /// The longest silence that the server is asked for.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
@@ -261,9 +261,8 @@ impl<T: Decode> Reflector<T> {
         self.apply(mark.revision, batch.events);
         mark.revision = mark.revision.max(batch.revision);
         self.writer.advance(mark.revision, &mark.incarnation);
-        if opened.elapsed() > HEALTHY {
-            self.backoff.reset();
-        }
+        // The server works: if this stream is cut, the first try comes soon.
+        self.backoff.reset();
         Step::Next(State::Live { mark, stream, opened })
     }
 
@@ -297,8 +296,6 @@ impl<T: Decode> Reflector<T> {
             return Step::Next(State::Unsynced { last: mark });
         }
         if opened.elapsed() > HEALTHY {
-            // A healthy stream that ends is normal (a restart, a drain): ask again at once.
-            self.backoff.reset();
             tracing::debug!(kind = %self.api.kind().name(), revision = mark.revision, %failure, "watch ended, resuming");
             return Step::Next(State::Cut { mark });
         }
