@@ -109,6 +109,9 @@ impl Appender {
         let file_len = active.file.len().map_err(|source| Error::io("measure", &active.path, source))?;
         let capacity = file_len.max(options.first_segment_bytes);
         let keeper = Keeper::new(maker, options.background);
+        // A crash may have come before a full segment was sealed.
+        let full = segments.list().into_iter().filter(|segment| segment.id < active.id && !segment.extent().sealed);
+        full.for_each(|segment| keeper.seal(segment));
         Ok(Self {
             options,
             segments,

@@ -168,7 +168,10 @@ impl Scan<'_> {
                 return Ok(End::Open(at));
             };
             if header.kind == FrameKind::Footer {
-                segment.mark_sealed();
+                // Without its trailer the footer is of no use to a start; it is then written once more.
+                if segment::read_footer(segment)?.is_some() {
+                    segment.mark_sealed();
+                }
                 return Ok(End::Sealed);
             }
             match self.last_seq {

@@ -250,3 +250,26 @@ async fn a_watch_reads_its_history_while_floors_rise_behind_it() {
     put(&engine, "k", "live");
     assert_eq!(next(&mut watcher).await.unwrap().1, ["+k=live@402<399"]);
 }
+
+/// A full segment that a crash left without its footer gets one at the next start, and reads as before.
+#[test]
+fn an_unsealed_segment_is_sealed_at_the_next_start() {
+    let world = World::new();
+    let engine = world.open();
+    for number in 0..300 {
+        put(&engine, &format!("k{}", number % 50), &format!("v{number}"));
+    }
+    engine.checkpoint().unwrap();
+    let (before, old) = (content(&engine, 0).unwrap(), content(&engine, 100).unwrap());
+    drop(engine);
+    let path = std::path::Path::new("/store/log").join(&segments(&world)[0]);
+    let sealed = world.disk.content(&path).unwrap();
+    // The trailer goes, as if it had not been written yet.
+    let file = world.disk.open(&path, crate::storage::disk::OpenMode::Existing).unwrap();
+    file.set_len(sealed.len() as u64 - 32).unwrap();
+    drop(world.open());
+    assert!(world.disk.content(&path).unwrap() == sealed, "the segment is not sealed as it was");
+    let engine = world.open();
+    assert_eq!(content(&engine, 0).unwrap(), before);
+    assert_eq!(content(&engine, 100).unwrap(), old);
+}
