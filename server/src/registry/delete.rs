@@ -92,7 +92,7 @@ impl Registry {
     fn step(&self, kind: &'static Kind, old: &Object, options: &DeleteOptions) -> Step {
         let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let mut new = old.clone();
-        let finalizers_changed = set_finalizers(&mut new, options.propagation);
+        set_finalizers(&mut new, options.propagation);
         if old.is_terminating() {
             return self.shorten(kind, old, new, asked);
         }
@@ -108,7 +108,7 @@ impl Registry {
                 let empty = new.at(&["spec", "finalizers"]).and_then(Value::as_array).is_none_or(Vec::is_empty);
                 Step::Mark { object: Box::new(new), then_remove: !pending && empty }
             }
-            Grace::None if pending || finalizers_changed && pending => {
+            Grace::None if pending => {
                 self.mark(&mut new, Some(0), 0);
                 Step::Mark { object: Box::new(new), then_remove: false }
             }
@@ -150,25 +150,21 @@ impl Registry {
     }
 }
 
-/// Records the propagation for the garbage collector; tells whether that changed anything.
-fn set_finalizers(object: &mut Object, propagation: Option<Propagation>) -> bool {
-    let Some(propagation) = propagation else { return false };
-    let before: Vec<String> = object.finalizers().map(str::to_owned).collect();
-    let mut after: Vec<String> = before.iter().filter(|f| *f != FOREGROUND && *f != ORPHAN).cloned().collect();
+/// Records the propagation for the garbage collector.
+fn set_finalizers(object: &mut Object, propagation: Option<Propagation>) {
+    let Some(propagation) = propagation else { return };
+    let others = object.finalizers().filter(|f| *f != FOREGROUND && *f != ORPHAN);
+    let mut after: Vec<String> = others.map(str::to_owned).collect();
     match propagation {
         Propagation::Background => {}
         Propagation::Foreground => after.push(FOREGROUND.to_owned()),
         Propagation::Orphan => after.push(ORPHAN.to_owned()),
-    }
-    if after == before {
-        return false;
     }
     if after.is_empty() {
         object.remove(&["metadata", "finalizers"]);
     } else {
         object.set(&["metadata", "finalizers"], after);
     }
-    true
 }
 
 fn check_preconditions(kind: &'static Kind, current: &Current, options: &DeleteOptions) -> Result<(), Status> {

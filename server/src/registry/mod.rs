@@ -27,8 +27,6 @@ mod list;
 #[cfg(test)]
 mod memory_store;
 mod patch;
-#[cfg(test)]
-mod recorded;
 mod request;
 mod scaling;
 mod schema;

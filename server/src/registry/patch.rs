@@ -114,7 +114,7 @@ impl Difference {
     fn names_revision(&self) -> bool {
         match &self.form {
             Form::Json(patch) => {
-                patch.0.iter().any(|operation| operation.path().to_string() == "/metadata/resourceVersion")
+                patch.0.iter().any(|operation| operation.path().as_str() == "/metadata/resourceVersion")
             }
             Form::Merge(value) => !value["metadata"]["resourceVersion"].is_null(),
         }

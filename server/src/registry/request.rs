@@ -36,7 +36,7 @@ impl Target {
     }
 
     /// The same with a subresource.
-    pub fn sub(mut self, subresource: impl Into<String>) -> Self {
+    pub fn with_subresource(mut self, subresource: impl Into<String>) -> Self {
         self.subresource = subresource.into();
         self
     }

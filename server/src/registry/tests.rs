@@ -125,7 +125,7 @@ async fn a_namespace_must_be_there_and_stay() {
     assert_eq!(error.reason, Reason::Forbidden);
     assert_eq!(error.causes[0].reason, "NamespaceTerminating");
     let body = json!({"metadata": {"name": "going"}, "spec": {"finalizers": []}}).to_string();
-    let finalize = going.clone().sub("finalize");
+    let finalize = going.clone().with_subresource("finalize");
     bed.registry.update(&me(), &finalize, body.as_bytes(), &WriteOptions::default()).await.expect("finalized");
     let error = bed.registry.get(&me(), &going, 0).await.expect_err("gone");
     assert_eq!(error.reason, Reason::NotFound);
@@ -424,7 +424,7 @@ async fn scaling_changes_the_number_of_replicas_only() {
     let body =
         json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template}});
     bed.create(&Target::collection(kind("deployment"), "default"), &body).await.expect("a deployment");
-    let scale = Target::object(kind("deployment"), "default", "d").sub("scale");
+    let scale = Target::object(kind("deployment"), "default", "d").with_subresource("scale");
     let scaled = bed.merge(&scale, json!({"spec": {"replicas": 3}})).await.expect("scaled");
     assert_eq!((scaled.object().kind_name(), scaled.object().int(&["spec", "replicas"])), ("Scale", Some(3)));
     let stored = bed.registry.get(&me(), &Target { subresource: String::new(), ..scale }, 0).await.expect("there");
@@ -448,3 +448,4 @@ async fn stored_values_have_no_resource_version() {
 
 mod cached;
 mod engine;
+mod recorded;

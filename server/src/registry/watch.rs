@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use listwatch_proto::resource::{Reason, Status};
-use tokio::time::Instant;
+use tokio::time::{Interval, MissedTickBehavior};
 
 use super::cache::{Delivery, Seat};
 use super::error::other_history;
@@ -86,8 +86,8 @@ pub struct RegistryWatch {
     delivered: i64,
     until: Option<Until>,
     bookmarks: bool,
-    interval: Duration,
-    quiet_since: Instant,
+    /// Ticks when nothing was told for the progress interval.
+    quiet: Interval,
     done: bool,
 }
 
@@ -154,8 +154,7 @@ impl Registry {
             delivered,
             until: self.until(options.until_revision),
             bookmarks: options.allow_bookmarks,
-            interval: options.progress_interval.unwrap_or(self.shared.options.progress_interval).max(INTERVAL_MIN),
-            quiet_since: Instant::now(),
+            quiet: quiet_interval(options.progress_interval.unwrap_or(self.shared.options.progress_interval)),
             done: false,
         })
     }
@@ -204,6 +203,14 @@ impl Registry {
 
 /// The shortest interval between bookmarks that can be asked for, so that no client can make the server spin.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
+
+fn quiet_interval(asked: Duration) -> Interval {
+    let mut interval = tokio::time::interval(asked.max(INTERVAL_MIN));
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick comes after an interval, not at once.
+    interval.reset();
+    interval
+}
 
 /// For the operator's list of watches: `pods in default with app=web`.
 fn describe(target: &Target, options: &WatchOptions) -> String {
@@ -258,29 +265,19 @@ impl RegistryWatch {
             }
             match self.wait().await? {
                 Woken::Batch(Some(batch)) => {
-                    self.quiet_since = Instant::now();
+                    self.quiet.reset();
                     return Ok(Some(batch));
                 }
-                Woken::Batch(None) | Woken::Reached => {}
+                Woken::Batch(None) | Woken::Reached | Woken::Look => {}
                 Woken::Lost => self.fall_back().await?,
                 Woken::Closed => self.done = true,
-                // A bounded replay whose end is behind the store looks whether its source has passed it.
-                Woken::Quiet if !self.bookmarks || self.quiet_since.elapsed() < self.interval => {}
                 Woken::Quiet => {
-                    if let Some(batch) = self.told() {
-                        return Ok(Some(batch));
-                    }
+                    self.advance();
+                    let revision = self.delivered;
+                    return Ok(Some(WatchBatch { revision, events: vec![bookmark(revision, false)] }));
                 }
             }
         }
-    }
-
-    /// How far the stream has come, if nothing waits before that can be told.
-    fn told(&mut self) -> Option<WatchBatch> {
-        self.quiet_since = Instant::now();
-        self.advance();
-        let revision = self.delivered;
-        Some(WatchBatch { revision, events: vec![bookmark(revision, false)] })
     }
 
     /// Takes note of how far the source has come without an event.
@@ -319,9 +316,7 @@ impl RegistryWatch {
 
     async fn wait(&mut self) -> Result<Woken, Status> {
         let ending = self.until.as_ref().is_some_and(|until| until.reached.is_none());
-        let quiet = if ending { Instant::now() + INTERVAL_MIN } else { self.quiet_since + self.interval };
         let reached = self.until.as_mut().and_then(|until| until.reached.as_mut());
-        let told = self.bookmarks || ending;
         let next = async {
             match &mut self.source {
                 Source::Cache(seat) => Ok(Next::Cache(seat.next().await)),
@@ -350,7 +345,9 @@ impl RegistryWatch {
                 Ok(Woken::Reached)
             }
             // Nothing for an interval.
-            () = tokio::time::sleep_until(quiet), if told => Ok(Woken::Quiet),
+            _ = self.quiet.tick(), if self.bookmarks => Ok(Woken::Quiet),
+            // The end of a bounded replay is behind the store: has its source passed it?
+            () = tokio::time::sleep(INTERVAL_MIN), if ending => Ok(Woken::Look),
         }
     }
 
@@ -396,6 +393,7 @@ enum Woken {
     /// Events, if the selectors see any.
     Batch(Option<WatchBatch>),
     Quiet,
+    Look,
     Reached,
     Lost,
     Closed,

@@ -73,8 +73,8 @@ pub(super) fn duration(seconds: i64) -> String {
     };
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     match seconds {
-        i64::MIN..-1 => "<invalid>".to_owned(),
-        ..0 => "0s".to_owned(),
+        ..-1 => "<invalid>".to_owned(),
+        -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),
         120..600 => pair(minutes, 'm', seconds % 60, 's'),
         600..10_800 => format!("{minutes}m"),

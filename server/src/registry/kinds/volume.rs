@@ -49,10 +49,8 @@ fn source(volume: &Value, path: &Path, faults: &mut Faults) {
             continue;
         }
         match key.as_str() {
-            "emptyDir" => {
-                if text(source, "sizeLimit").starts_with('-') {
-                    faults.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
-                }
+            "emptyDir" if text(source, "sizeLimit").starts_with('-') => {
+                faults.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
             }
             "hostPath" => host_path(source, &path, faults),
             "configMap" => named_files(source, "name", &path, faults),

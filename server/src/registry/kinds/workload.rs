@@ -72,10 +72,9 @@ fn ordered(value: &Value) -> String {
 
 fn template(template: &Value, selector: &Value, parsed: Option<&LabelSelector>, path: &Path, faults: &mut Faults) {
     let own = &template["metadata"]["labels"];
-    let matches = parsed.is_some_and(|s| {
-        !selector.is_null() && (s.is_empty() || s.matches(|key| own.get(key).and_then(Value::as_str)))
-    });
-    if !matches && !(is_empty(selector) && !selector.is_null()) {
+    let given = !selector.is_null();
+    let matches = parsed.is_some_and(|s| given && s.matches(|key| own.get(key).and_then(Value::as_str)));
+    if !matches && (!given || !is_empty(selector)) {
         faults.invalid(&path.child("metadata").child("labels"), own, "`selector` does not match template `labels`");
     }
     labels(Some(own), &path.child("labels"), faults);
@@ -163,12 +162,10 @@ pub(super) fn amount(value: &Value, path: &Path, faults: &mut Faults) {
                 faults.invalid(path, number, "must be greater than or equal to 0");
             }
         }
-        Value::String(text) => {
-            if percentage(text).is_none() {
-                let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
-                           '93%', regex used for validation is '[0-9]+%')";
-                faults.invalid(path, text, why);
-            }
+        Value::String(text) if percentage(text).is_none() => {
+            let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
+                       regex used for validation is '[0-9]+%')";
+            faults.invalid(path, text, why);
         }
         _ => {}
     }

@@ -20,7 +20,7 @@ pub(crate) struct Schema {
 
 /// A struct.
 #[derive(Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "strategic merge and apply read what decoding does not"))]
+#[expect(dead_code, reason = "strategic merge and apply read what decoding does not")]
 pub(crate) struct Struct {
     /// `core/v1.ContainerPort`.
     pub(crate) name: &'static str,
@@ -32,7 +32,6 @@ pub(crate) struct Struct {
 
 /// A field of a struct.
 #[derive(Clone, Debug)]
-#[expect(dead_code, reason = "strategic merge, apply and protobuf read what decoding does not")]
 pub(crate) struct Field {
     /// In JSON.
     pub(crate) name: &'static str,

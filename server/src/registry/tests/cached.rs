@@ -82,7 +82,7 @@ async fn a_kubelet_hears_of_its_own_pods_only() {
     bed.create(&pods(), &on_node("a", "n1")).await.expect("a pod");
     bed.create(&pods(), &on_node("b", "n2")).await.expect("a pod");
     let binding = json!({"metadata": {"name": "before"}, "target": {"name": "n1"}});
-    bed.create(&pod("before").sub("binding"), &binding).await.expect("bound");
+    bed.create(&pod("before").with_subresource("binding"), &binding).await.expect("bound");
     let seen: Vec<_> = [events(&mut watches[0]).await, events(&mut watches[0]).await].concat();
     assert_eq!(
         seen.iter().map(|e| (e.0, e.1.as_str())).collect::<Vec<_>>(),
@@ -101,7 +101,7 @@ async fn a_reader_too_slow_for_the_cache_loses_nothing() {
     bed.make_pod("a", json!({})).await;
     bed.warm("pod").await;
     let mut watch = bed.watch(WatchOptions::default()).await.expect("a watch");
-    const WRITES: usize = 3_000;
+    const WRITES: usize = 1_500;
     let mut revisions = Vec::new();
     for i in 0..WRITES {
         let patched =

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use listwatch_proto::resource::{Kind, Status, parse_time};
 use serde_json::{Value, json};
 
-use super::memory_store::MemoryStore;
-use super::{
+use crate::clock::SystemClock;
+use crate::registry::memory_store::MemoryStore;
+use crate::registry::{
     DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Propagation, Registry, RegistryOptions,
     RequestContext, StoredObject, Target, WriteOptions,
 };
-use crate::clock::SystemClock;
 
-const CASES: &str = include_str!("../../tests/data/kubernetes-api-cases.json");
+const CASES: &str = include_str!("../../../tests/data/kubernetes-api-cases.json");
 
 /// Cases that differ on purpose.
 const INTENDED: &[(&str, &str)] = &[("write-dryrun-003", "the words of dryRun are the door's to check")];
@@ -102,7 +102,7 @@ impl Case {
             "GET" if target.name.is_empty() => self.list(&target, &query, table).await,
             "GET" => {
                 answer(self.registry.get(&context(), &target, 0).await.map(|object| (200, object, Vec::new())), |o| {
-                    if table { self.table(target.kind, &[o.clone()]) } else { value(o) }
+                    if table { self.table(target.kind, std::slice::from_ref(o)) } else { value(o) }
                 })
             }
             "POST" => {
@@ -168,9 +168,9 @@ impl Case {
                        "priority": c.priority})
             })
             .collect();
-        let cell = |cell: &super::Cell| match cell {
-            super::Cell::Text(text) => json!(text),
-            super::Cell::Int(number) => json!(number),
+        let cell = |cell: &crate::registry::Cell| match cell {
+            crate::registry::Cell::Text(text) => json!(text),
+            crate::registry::Cell::Int(number) => json!(number),
         };
         let rows: Vec<Value> =
             items.iter().map(|o| json!({"cells": self.registry.row(o).iter().map(cell).collect::<Vec<_>>()})).collect();
@@ -326,7 +326,8 @@ fn difference(case: &Case, step: &Value, answer: &Answer) -> Option<String> {
     {
         return Some(format!("reason {} instead of {reason}", answer.body["reason"]));
     }
-    let warnings: Vec<String> = answer.warnings.iter().map(|w| format!("299 - {}", super::kinds::quoted(w))).collect();
+    let warnings: Vec<String> =
+        answer.warnings.iter().map(|w| format!("299 - {}", crate::registry::kinds::quoted(w))).collect();
     let wanted: Vec<String> =
         expect["w"].as_array().into_iter().flatten().map(|w| case.filled(w.as_str().expect("text"))).collect();
     // A refusal carries no warnings.
@@ -359,7 +360,7 @@ fn message_of(body: &Value, request: &str, case: &Case) -> String {
 }
 
 fn body_difference(case: &Case, step: &Value, answer: &Answer, request: &str) -> Option<String> {
-    let Some(wanted) = step["expect"].get("body").filter(|_| step["cmp"] != "status") else { return None };
+    let wanted = step["expect"].get("body").filter(|_| step["cmp"] != "status")?;
     let own = normalized(&answer.body, request, case);
     if step["pick"].is_array() {
         for path in step["pick"].as_array().into_iter().flatten().filter_map(Value::as_str) {
