@@ -73,7 +73,11 @@ impl Node {
     async fn wait(&self, key: &ObjectKey, what: &str, condition: impl Fn(&Value) -> bool) -> Object {
         eventually(LIMIT, &format!("{key}: {what}"), || async {
             let pod = self.pods.get(key).await.map_err(|error| error.to_string())?.object;
-            if condition(pod.at(&["status"]).unwrap_or(&Value::Null)) { Ok(pod) } else { Err(serde_json::to_string(&pod).unwrap_or_default()) }
+            if condition(pod.at(&["status"]).unwrap_or(&Value::Null)) {
+                Ok(pod)
+            } else {
+                Err(serde_json::to_string(&pod).unwrap_or_default())
+            }
         })
         .await
     }

@@ -24,27 +24,30 @@ struct Inner {
     raw: Bytes,
     object: OnceLock<Object>,
     json: OnceLock<Bytes>,
-    uid: OnceLock<String>,
+    names: OnceLock<Names>,
 }
 
-/// The few fields read without decoding the whole.
-#[derive(Deserialize, Default)]
+/// The few fields that are read without decoding the whole.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Names {
+    name: String,
+    namespace: String,
+    uid: String,
+}
+
+/// For objects that are not in our own form.
+#[derive(Default, Deserialize)]
 #[serde(default)]
 struct Head {
-    metadata: HeadMetadata,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct HeadMetadata {
-    uid: String,
+    metadata: Names,
 }
 
 impl StoredObject {
     /// An object as the store holds it. The bytes must be a JSON map, which the registry has made sure of.
     pub(super) fn new(kind: &'static Kind, raw: Bytes, revision: i64) -> Self {
-        let (object, json, uid) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { inner: Arc::new(Inner { kind, revision, raw, object, json, uid }) }
+        let (object, json, names) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self { inner: Arc::new(Inner { kind, revision, raw, object, json, names }) }
     }
 
     /// An object at hand in decoded form, without resourceVersion in it; revision 0 leaves it without.
@@ -95,27 +98,45 @@ impl StoredObject {
 
     /// `metadata.name`.
     pub fn name(&self) -> &str {
-        self.object().name()
+        &self.names().name
     }
 
     /// `metadata.namespace`, empty for cluster-scoped kinds.
     pub fn namespace(&self) -> &str {
-        self.object().namespace()
+        &self.names().namespace
     }
 
     /// `metadata.uid`.
     pub fn uid(&self) -> &str {
-        if let Some(object) = self.inner.object.get() {
-            return object.uid();
-        }
-        self.inner.uid.get_or_init(|| serde_json::from_slice::<Head>(&self.inner.raw).unwrap_or_default().metadata.uid)
+        &self.names().uid
     }
 
     /// The object as a `PartialObjectMetadata` (meta.k8s.io/v1).
     pub fn metadata_json(&self) -> Bytes {
+        const HEAD: &str = "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{";
+        if let Some(metadata) = metadata_of(&self.inner.raw).filter(|m| !m.has_resource_version) {
+            let inside = &self.inner.raw[metadata.start..metadata.end];
+            let mut out = BytesMut::with_capacity(HEAD.len() + inside.len() + 48);
+            out.put_slice(HEAD.as_bytes());
+            put_resource_version(&mut out, self.inner.revision, inside.is_empty());
+            out.put_slice(inside);
+            out.put_slice(b"}}");
+            return out.freeze();
+        }
         let metadata = self.object().at(&["metadata"]).cloned().unwrap_or_else(|| json!({}));
         let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
         Bytes::from(partial.to_string())
+    }
+
+    fn names(&self) -> &Names {
+        self.inner.names.get_or_init(|| {
+            let raw = &self.inner.raw;
+            match metadata_of(raw) {
+                // With the braces, which stand on both sides of the inside.
+                Some(metadata) => serde_json::from_slice(&raw[metadata.start - 1..=metadata.end]).unwrap_or_default(),
+                None => serde_json::from_slice::<Head>(raw).unwrap_or_default().metadata,
+            }
+        })
     }
 }
 
@@ -150,23 +171,40 @@ pub(super) fn encode(object: &Object) -> Bytes {
 /// Puts `"resourceVersion":"N"` into the metadata of a stored object. Objects in our own form are cut at a known
 /// place; what another program wrote is decoded and encoded anew.
 pub(super) fn splice(raw: &Bytes, revision: i64) -> Bytes {
-    let Some(at) = metadata_start(raw) else {
+    let Some(metadata) = metadata_of(raw).filter(|m| !m.has_resource_version) else {
         let mut object = Object::from_slice(raw).unwrap_or_default();
         object.set(&["metadata", "resourceVersion"], revision.to_string());
         return encode(&object);
     };
     let mut out = BytesMut::with_capacity(raw.len() + 44);
-    out.put_slice(&raw[..at]);
-    out.put_slice(b"\"resourceVersion\":\"");
-    out.put_slice(revision.to_string().as_bytes());
-    out.put_slice(if raw.get(at) == Some(&b'}') { b"\"" } else { b"\"," });
-    out.put_slice(&raw[at..]);
+    out.put_slice(&raw[..metadata.start]);
+    put_resource_version(&mut out, revision, metadata.start == metadata.end);
+    out.put_slice(&raw[metadata.start..]);
     out.freeze()
 }
 
-/// The offset behind `"metadata":{`, if apiVersion, kind and metadata come first and in our own form, and no
-/// resourceVersion is there already.
-fn metadata_start(raw: &[u8]) -> Option<usize> {
+/// `"resourceVersion":"N"`, with a comma behind it if it is not alone; nothing for what has no revision.
+fn put_resource_version(out: &mut BytesMut, revision: i64, alone: bool) {
+    if revision <= 0 {
+        return;
+    }
+    out.put_slice(b"\"resourceVersion\":\"");
+    out.put_slice(revision.to_string().as_bytes());
+    out.put_slice(if alone { b"\"" } else { b"\"," });
+}
+
+/// Where the inside of the metadata stands.
+struct Metadata {
+    /// Behind the opening brace.
+    start: usize,
+    /// Of the closing brace.
+    end: usize,
+    /// Whether another program has left one in it.
+    has_resource_version: bool,
+}
+
+/// The metadata of an object in our own form: apiVersion, kind and metadata come first.
+fn metadata_of(raw: &[u8]) -> Option<Metadata> {
     fn text(raw: &[u8], at: usize) -> Option<usize> {
         let end = raw.get(at..)?.iter().position(|b| matches!(b, b'"' | b'\\'))?;
         (raw[at + end] == b'"').then_some(at + end + 1)
@@ -179,26 +217,26 @@ fn metadata_start(raw: &[u8]) -> Option<usize> {
             at = text(raw, at)?;
         }
     }
-    (!has_resource_version(&raw[at..])?).then_some(at)
+    let (length, has_resource_version) = map_inside(&raw[at..])?;
+    Some(Metadata { start: at, end: at + length, has_resource_version })
 }
 
-/// Whether the map whose inside begins here has the key `resourceVersion`; `None` if the map does not end.
-fn has_resource_version(inside: &[u8]) -> Option<bool> {
+/// How long the inside of a map is that begins here, and whether it has the key `resourceVersion`; `None` if it does not
+/// end.
+fn map_inside(inside: &[u8]) -> Option<(usize, bool)> {
     const KEY: &[u8] = b"\"resourceVersion\"";
-    let (mut at, mut depth) = (0, 0usize);
+    let (mut at, mut depth, mut found) = (0, 0usize, false);
     loop {
         match inside.get(at)? {
             b'"' => {
-                if depth == 0 && inside[at..].starts_with(KEY) && inside.get(at + KEY.len()) == Some(&b':') {
-                    return Some(true);
-                }
+                found |= depth == 0 && inside[at..].starts_with(KEY) && inside.get(at + KEY.len()) == Some(&b':');
                 at += 1;
                 while *inside.get(at)? != b'"' {
                     at += if inside[at] == b'\\' { 2 } else { 1 };
                 }
             }
             b'{' | b'[' => depth += 1,
-            b'}' | b']' if depth == 0 => return Some(false),
+            b'}' | b']' if depth == 0 => return Some((at, found)),
             b'}' | b']' => depth -= 1,
             _ => {}
         }
@@ -239,9 +277,27 @@ mod tests {
     }
 
     #[test]
-    fn the_uid_is_read_without_decoding() {
-        let stored = StoredObject::new(pod(), Bytes::from_static(br#"{"spec":{},"metadata":{"uid":"u1"}}"#), 3);
-        assert_eq!(stored.uid(), "u1");
-        assert!(stored.inner.object.get().is_none());
+    fn names_are_read_without_decoding() {
+        let check = |raw: &'static str| {
+            let stored = StoredObject::new(pod(), Bytes::from_static(raw.as_bytes()), 3);
+            assert_eq!((stored.name(), stored.namespace(), stored.uid()), ("a", "n", "u1"), "{raw}");
+            assert!(stored.inner.object.get().is_none());
+            let partial: Value = serde_json::from_slice(&stored.metadata_json()).expect("JSON");
+            assert_eq!(
+                partial["metadata"],
+                json!({"name": "a", "namespace": "n", "uid": "u1", "resourceVersion": "3"})
+            );
+            assert_eq!(partial["kind"], "PartialObjectMetadata");
+        };
+        check(r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n","uid":"u1"},"spec":{}}"#);
+    }
+
+    #[test]
+    fn names_of_foreign_objects_are_found_too() {
+        let raw = br#"{"spec":{}, "metadata":{"uid":"u1","resourceVersion":"9","name":"a"}}"#;
+        let stored = StoredObject::new(pod(), Bytes::from_static(raw), 3);
+        assert_eq!((stored.name(), stored.namespace(), stored.uid()), ("a", "", "u1"));
+        let partial: Value = serde_json::from_slice(&stored.metadata_json()).expect("JSON");
+        assert_eq!(partial["metadata"]["resourceVersion"], "3");
     }
 }
