@@ -243,8 +243,12 @@ async fn a_pod_runs_serves_and_ends() -> Result<()> {
     }
     assert_eq!(node.wait_event(&first, "Started").await, "Container started");
 
-    let log = node.log(&first, LogParams { tail_lines: Some(1), ..LogParams::default() }).await?;
-    assert!(log.contains("\"GET /hostname.html HTTP/1.1\" 200"), "{log}");
+    eventually(LIMIT, "the request is logged", || async {
+        let params = LogParams { tail_lines: Some(1), ..LogParams::default() };
+        let log = node.log(&first, params).await.map_err(|error| error.to_string())?;
+        if log.contains("\"GET /hostname.html HTTP/1.1\" 200") && log.lines().count() == 1 { Ok(()) } else { Err(log) }
+    })
+    .await;
 
     node.pods.delete(&first, &DeleteParams::any()).await?;
     node.wait_gone(&first).await;

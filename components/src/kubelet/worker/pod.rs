@@ -37,7 +37,7 @@ const GRACE_FORCED: Duration = Duration::from_secs(2);
 
 /// Pauses while something does not succeed that must.
 const RETRY: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(20), factor: 2.0, cap: Duration::from_secs(5), jitter: 0.5 };
+    BackoffPolicy { first: Duration::from_millis(20), factor: 2.0, cap: Duration::from_secs(1), jitter: 0.5 };
 
 /// What is wanted of a worker.
 #[derive(Debug, Clone)]

@@ -7,7 +7,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use k8s_openapi::api::core::v1::Pod;
 use listwatch_proto::resource::ObjectKey;
-use tokio::{sync::watch, task::JoinSet};
+use tokio::{
+    sync::watch,
+    task::{JoinError, JoinSet},
+};
 
 use super::{
     Context,
@@ -21,7 +24,9 @@ pub(in crate::kubelet) struct Workers {
     /// Keys whose pods may have changed.
     queue: Queue<ObjectKey>,
     running: HashMap<String, Running>,
-    tasks: JoinSet<String>,
+    tasks: JoinSet<()>,
+    /// The uid of each task.
+    uids: HashMap<tokio::task::Id, String>,
 }
 
 struct Running {
@@ -32,7 +37,7 @@ struct Running {
 impl Workers {
     /// No worker yet; `queue` is fed with the key of every pod that changes.
     pub(in crate::kubelet) fn new(context: Arc<Context>, queue: Queue<ObjectKey>) -> Self {
-        Workers { context, queue, running: HashMap::new(), tasks: JoinSet::new() }
+        Workers { context, queue, running: HashMap::new(), tasks: JoinSet::new(), uids: HashMap::new() }
     }
 
     /// Follows the pods of the node. Ends only by being dropped, or when the queue is closed.
@@ -62,7 +67,7 @@ impl Workers {
                     None => return,
                 },
                 // A worker has finished: a pod of the same name may be waiting for that.
-                Some(finished) = self.tasks.join_next() => self.finished(finished),
+                Some(finished) = self.tasks.join_next_with_id() => self.finished(finished),
             }
         }
     }
@@ -100,22 +105,22 @@ impl Workers {
     }
 
     fn spawn(&mut self, uid: String, key: ObjectKey, orders: watch::Sender<Order>, worker: Worker) {
-        let finished = uid.clone();
-        self.tasks.spawn(async move {
-            worker.run().await;
-            finished
-        });
+        let task = self.tasks.spawn(worker.run());
+        self.uids.insert(task.id(), uid.clone());
         self.running.insert(uid, Running { key, orders });
     }
 
-    fn finished(&mut self, outcome: Result<String, tokio::task::JoinError>) {
-        match outcome {
-            Ok(uid) => {
-                if let Some(worker) = self.running.remove(&uid) {
-                    self.queue.add(worker.key);
-                }
+    /// Forgets the worker. Should its pod still be there (the worker broke), it gets another one.
+    fn finished(&mut self, outcome: Result<(tokio::task::Id, ()), JoinError>) {
+        let id = match outcome {
+            Ok((id, ())) => id,
+            Err(error) => {
+                tracing::error!(%error, "a pod worker broke");
+                error.id()
             }
-            Err(error) => tracing::error!(%error, "a pod worker broke"),
+        };
+        if let Some(worker) = self.uids.remove(&id).and_then(|uid| self.running.remove(&uid)) {
+            self.queue.add(worker.key);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 
 /// Pauses while the server does not take a write.
 const RETRY: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(20), factor: 2.0, cap: Duration::from_secs(5), jitter: 0.5 };
+    BackoffPolicy { first: Duration::from_millis(20), factor: 2.0, cap: Duration::from_secs(1), jitter: 0.5 };
 
 /// The annotation with the ports that differ from those the pod names.
 pub(super) const PORTS_ANNOTATION: &str = "listwatch.dev/ports";

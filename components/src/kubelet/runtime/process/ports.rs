@@ -21,6 +21,9 @@ pub const PORTS_ENV: &str = "LISTWATCH_PORTS";
 /// Tells a container its first port as it really is: the custom of programs that take one.
 pub const PORT_ENV: &str = "PORT";
 
+/// How many pods a node can have: 254 in each of 16 neighbouring networks.
+const ADDRESSES: u16 = 16 * 254;
+
 /// One port of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -57,10 +60,15 @@ pub fn place(ip: Ipv4Addr, wanted: &[u16], before: &[Port]) -> io::Result<Vec<Po
 /// A loopback address for a pod of this node that none of its others has. The node's directory picks the network, so
 /// that nodes on one machine hardly ever meet, those of other clusters included, and if they do a taken port is noticed.
 pub fn address(node_dir: &Path, taken: &HashSet<Ipv4Addr>) -> Option<Ipv4Addr> {
-    let hash = fnv(node_dir.as_os_str().as_encoded_bytes());
+    let network = fnv(node_dir.as_os_str().as_encoded_bytes());
+    (0..ADDRESSES).map(|n| nth_address(network, n)).find(|ip| !taken.contains(ip))
+}
+
+fn nth_address(network: u64, n: u16) -> Ipv4Addr {
     // 127.0 stays with the machine.
-    let (second, third) = ((hash % 254) as u8 + 1, (hash >> 16) as u8);
-    (1..=254).map(|last| Ipv4Addr::new(127, second, third, last)).find(|ip| !taken.contains(ip))
+    let (second, third) = ((network % 254) as u8 + 1, (network >> 16) as u8);
+    let [high, low] = (n / 254 * 256 + n % 254 + 1).to_be_bytes();
+    Ipv4Addr::new(127, second, third.wrapping_add(high), low)
 }
 
 fn is_free(ip: Ipv4Addr, port: u16) -> bool {
@@ -92,11 +100,15 @@ mod tests {
     fn pods_of_a_node_have_addresses_of_their_own() {
         let (node, other) = (Path::new("/a/nodes/node01"), Path::new("/b/nodes/node01"));
         let mut taken = HashSet::new();
-        for _ in 0..254 {
-            let ip = address(node, &taken).expect("room");
-            assert!(ip.is_loopback() && ip != Ipv4Addr::LOCALHOST);
-            assert!(taken.insert(ip));
+        for n in 0..ADDRESSES {
+            let ip = nth_address(fnv(node.as_os_str().as_encoded_bytes()), n);
+            assert!(ip.is_loopback() && ip.octets()[1] > 0 && !matches!(ip.octets()[3], 0 | 255));
+            assert!(taken.insert(ip), "{ip} is given once");
         }
+        let last = *taken.iter().next().expect("some");
+        taken.remove(&last);
+        assert_eq!(address(node, &taken), Some(last));
+        taken.insert(last);
         assert_eq!(address(node, &taken), None);
         assert_ne!(address(other, &HashSet::new()), address(node, &HashSet::new()));
     }
