@@ -8,7 +8,7 @@ use crate::storage::lease::{Lessor, Moment};
 use crate::storage::log::read::FrameView;
 use crate::storage::log::record::{KEY_RECORD_FIXED_BYTES, KeyParts};
 use crate::storage::log::recover::Replay;
-use crate::storage::log::segment::FooterEntry;
+use crate::storage::log::segment::Footer;
 use crate::storage::log::{Location, LogRecord};
 use crate::storage::mvcc::key_index::{SEGMENT_BASE, SEGMENT_CURRENT};
 use crate::storage::mvcc::write::joined;
@@ -161,11 +161,13 @@ impl Replay for Replayed {
         Ok(())
     }
 
-    fn footer(&mut self, entries: Vec<FooterEntry>) -> Result<(), Error> {
-        for entry in entries.iter().filter(|entry| entry.place.main >= self.settled) {
-            let version = Version::new(entry.place, entry.kind == EventKind::Delete, entry.location);
-            self.store.admit(&entry.key, version, None);
-        }
+    fn footer(&mut self, footer: &Footer) -> Result<(), Error> {
+        footer.visit(&mut |entry| {
+            if entry.place.main >= self.settled {
+                let version = Version::new(entry.place, entry.kind == EventKind::Delete, entry.location);
+                self.store.admit(entry.key, version, None);
+            }
+        });
         Ok(())
     }
 }

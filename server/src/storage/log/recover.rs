@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::append::{Appender, LogOptions, Tail};
 use super::frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, FrameKind};
 use super::read::FrameView;
-use super::segment::{self, FooterEntry, Location, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentId, Segments};
+use super::segment::{self, Footer, Location, SEGMENT_HEADER_BYTES, Segment, SegmentHeader, SegmentId, Segments};
 use crate::clock::Clock;
 use crate::storage::Error;
 use crate::storage::disk::{Disk, DiskFile, OpenMode, read_all};
@@ -22,7 +22,7 @@ pub trait Replay {
     /// A frame whose records are to be replayed.
     fn frame(&mut self, frame: &FrameView) -> Result<(), Error>;
     /// A sealed segment whose records the state already has: only their places are wanted.
-    fn footer(&mut self, entries: Vec<FooterEntry>) -> Result<(), Error>;
+    fn footer(&mut self, footer: &Footer) -> Result<(), Error>;
 }
 
 /// An open log.
@@ -148,15 +148,16 @@ impl Scan<'_> {
         if self.applied == 0 {
             return Ok(false);
         }
-        let Some((head, entries, end)) = segment::read_footer(segment)? else { return Ok(false) };
+        let Some(footer) = segment::read_footer(segment)? else { return Ok(false) };
+        let head = footer.head;
         let dense = self.last_seq.is_none_or(|last| head.first_seq == last + 1);
         if head.last_seq > self.applied || !dense {
             return Ok(false);
         }
-        segment.note_sealed(&head, end);
+        segment.note_sealed(&head, footer.end);
         self.last_seq = Some(head.last_seq);
         self.last_revision = head.last_revision;
-        replay.footer(entries)?;
+        replay.footer(&footer)?;
         Ok(true)
     }
 

@@ -344,10 +344,10 @@ impl Segments {
 }
 
 /// One line of a footer: a key record of the segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FooterEntry {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FooterEntry<'a> {
     /// The key.
-    pub key: Bytes,
+    pub key: &'a [u8],
     /// Its revision.
     pub place: Place,
     /// Put or delete.
@@ -369,9 +369,20 @@ pub struct FooterHead {
     pub last_revision: i64,
 }
 
+/// The index of a sealed segment, read and checked.
+#[derive(Debug)]
+pub struct Footer {
+    /// What it says of the whole segment.
+    pub head: FooterHead,
+    /// Where the frames end.
+    pub(super) end: u64,
+    segment: SegmentId,
+    lines: Bytes,
+}
+
 /// Reads a sealed segment's footer from the file's end. `None` if the segment is not sealed or the footer is not whole:
-/// then the frames are read instead. Answers the entries and where the frames end.
-pub(super) fn read_footer(segment: &Segment) -> Result<Option<(FooterHead, Vec<FooterEntry>, u64)>, Error> {
+/// then the frames are read instead.
+pub(super) fn read_footer(segment: &Segment) -> Result<Option<Footer>, Error> {
     let io = |source| Error::io("read", &segment.path, source);
     let len = segment.file.len().map_err(io)?;
     let mut trailer = [0; TRAILER_BYTES];
@@ -398,32 +409,41 @@ pub(super) fn read_footer(segment: &Segment) -> Result<Option<(FooterHead, Vec<F
         first_revision: header.first_revision,
         last_revision: header.last_revision,
     };
-    Ok(decode_entries(segment.id, &payload.slice(8..)).map(|entries| (head, entries, footer_at)))
+    let footer = Footer { head, end: footer_at, segment: segment.id, lines: payload.slice(8..) };
+    let whole = footer.entries().try_fold(0, |bytes, entry| Some(bytes + FOOTER_ENTRY_BYTES + entry?.key.len()));
+    Ok((whole == Some(footer.lines.len())).then_some(footer))
 }
 
-fn decode_entries(segment: SegmentId, payload: &Bytes) -> Option<Vec<FooterEntry>> {
-    let mut entries = Vec::new();
-    let mut at = 0;
-    while at < payload.len() {
-        let fixed = payload.get(at..at + FOOTER_ENTRY_BYTES)?;
-        let int = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes were sliced"));
-        let key_len = int(21) as usize;
-        let key_at = at + FOOTER_ENTRY_BYTES;
-        if payload.len() < key_at + key_len {
-            return None;
-        }
-        entries.push(FooterEntry {
-            key: payload.slice(key_at..key_at + key_len),
-            place: Place {
-                main: i64::from_le_bytes(fixed[..8].try_into().expect("eight bytes were sliced")),
-                sub: int(8),
-            },
-            kind: if fixed[20] == 0 { EventKind::Put } else { EventKind::Delete },
-            location: Location { segment: segment.0 as u32, offset: int(12), len: int(16) },
-        });
-        at = key_at + key_len;
+impl Footer {
+    /// Its lines in order; one that is not whole ends them.
+    fn entries(&self) -> impl Iterator<Item = Option<FooterEntry<'_>>> {
+        let mut rest = &self.lines[..];
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let entry = decode_entry(self.segment, rest);
+            rest = entry.map_or(&[], |entry| &rest[FOOTER_ENTRY_BYTES + entry.key.len()..]);
+            Some(entry)
+        })
     }
-    Some(entries)
+
+    /// Shows its lines in order.
+    pub fn visit(&self, see: &mut dyn FnMut(FooterEntry<'_>)) {
+        self.entries().flatten().for_each(see);
+    }
+}
+
+fn decode_entry(segment: SegmentId, line: &[u8]) -> Option<FooterEntry<'_>> {
+    let fixed = line.get(..FOOTER_ENTRY_BYTES)?;
+    let int = |at: usize| u32::from_le_bytes(fixed[at..at + 4].try_into().expect("four bytes were sliced"));
+    let main = i64::from_le_bytes(fixed[..8].try_into().expect("eight bytes were sliced"));
+    Some(FooterEntry {
+        key: line.get(FOOTER_ENTRY_BYTES..FOOTER_ENTRY_BYTES + int(21) as usize)?,
+        place: Place { main, sub: int(8) },
+        kind: if fixed[20] == 0 { EventKind::Put } else { EventKind::Delete },
+        location: Location { segment: segment.0 as u32, offset: int(12), len: int(16) },
+    })
 }
 
 fn encode_trailer(footer_at: u64, salt: u64) -> [u8; TRAILER_BYTES] {

@@ -191,12 +191,19 @@ struct Growth {
     live: isize,
 }
 
+/// Keys that arrive in order, as those of a start do, are found behind the last one without a search.
 fn search(entries: &[KeyEntry], key: &[u8]) -> Result<usize, usize> {
+    if entries.last().is_none_or(|last| *last.key < *key) {
+        return Err(entries.len());
+    }
     entries.binary_search_by(|entry| (*entry.key).cmp(key))
 }
 
 /// The child that holds a key or would.
 fn child_for(children: &[Child], key: &[u8]) -> usize {
+    if children.last().is_some_and(|last| *last.low <= *key) {
+        return children.len() - 1;
+    }
     children.partition_point(|child| *child.low <= *key).saturating_sub(1)
 }
 

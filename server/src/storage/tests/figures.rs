@@ -75,6 +75,9 @@ async fn figures() {
     engine.close();
     drop(engine);
     open(dir.path());
+    if std::env::var_os("FIGURES_KEEP").is_some() {
+        println!("kept in {}", dir.keep().display());
+    }
 }
 
 async fn fan_out(engine: &Engine) {
@@ -97,4 +100,27 @@ async fn fan_out(engine: &Engine) {
         watcher.await.expect("no panic");
     }
     println!("fan-out to 100: {:.0} events/s", (100 * total) as f64 / begun.elapsed().as_secs_f64());
+}
+
+/// Where a start spends its time, on the folder that `FIGURES_STORE` names.
+#[test]
+#[ignore = "prints figures, proves nothing"]
+fn start_phases() {
+    use crate::storage::state::{OpenState, SledOptions, open_store};
+    let dir = std::path::PathBuf::from(std::env::var("FIGURES_STORE").expect("FIGURES_STORE names a store"));
+    let begun = Instant::now();
+    let state = SledOptions::new(dir.join("state")).open().expect("the state opens");
+    println!("state opens: {:?}", begun.elapsed());
+    let begun = Instant::now();
+    let (reader, writer) = open_store(state, || unreachable!("it is there")).expect("the store opens");
+    println!("meta: {:?}", begun.elapsed());
+    let begun = Instant::now();
+    let mut count = 0;
+    reader.scan_current(&mut |_| count += 1).expect("scanned");
+    println!("{count} records: {:?}", begun.elapsed());
+    drop((reader, writer));
+    let begun = Instant::now();
+    let engine = open(&dir);
+    println!("whole: {:?}", begun.elapsed());
+    drop(engine);
 }
