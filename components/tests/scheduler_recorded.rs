@@ -123,7 +123,7 @@ fn check(recorded: &Recorded, case: &Value) -> Result<(), String> {
                 if got != expected || !got.contains(&*placement.node) {
                     return differs("nodes", golden, &(got, &placement));
                 }
-                if scored != !golden["scores"].is_null() {
+                if scored == golden["scores"].is_null() {
                     return differs("whether nodes were scored", golden, &placement);
                 }
                 let table = json!(table(&nodes, &placement.scores));

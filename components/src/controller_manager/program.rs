@@ -111,12 +111,12 @@ pub async fn run(
             ready();
             match options.election.clone() {
                 None => {
-                    work(shutdown.clone()).await;
+                    Box::pin(work(shutdown.clone())).await;
                     Ok(())
                 }
                 Some(config) => {
                     let election = LeaderElection::new(&client, config, clock).recorder(recorder);
-                    match election.run(shutdown.clone(), work).await {
+                    match Box::pin(election.run(shutdown.clone(), |token| Box::pin(work(token)))).await {
                         Ok(Outcome::Lost) => Err(Error::LeaseLost),
                         Ok(Outcome::Stopped | Outcome::Finished) => Ok(()),
                         Err(error) => Err(error.into()),

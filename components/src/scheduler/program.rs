@@ -18,7 +18,7 @@ use super::framework::Profile;
 use super::report::{Reporter, Reports, SCHEDULER_ERROR, UNSCHEDULABLE, reference, shorten};
 use super::{Algorithm, Backoff, Core, DEFAULT_SCHEDULER, Decision, Node, Pod, Queued};
 use crate::client::{Client, Decode};
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, timer_now};
 use crate::runtime::{
     Change, Controller, ElectionConfig, ElectionError, EventType, IndexerBuilder, Informer, LeaderElection, Outcome,
     Recorder, ReflectorConfig, catch_up,
@@ -140,7 +140,7 @@ pub async fn run(
         () = shutdown.cancelled() => Ok(()),
         _ = synced => {
             ready();
-            lead(&options, &client, clock, recorder, shutdown.clone(), |token| {
+            Box::pin(lead(&options, &client, clock, recorder, shutdown.clone(), |token| {
                 let client = client.clone();
                 async move {
                     let written_before = client.seen_revision();
@@ -155,7 +155,7 @@ pub async fn run(
                     }
                     work(shared, token).await;
                 }
-            })
+            }))
             .await
         }
     };
@@ -190,7 +190,7 @@ async fn work(shared: Arc<Shared>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let (decision, wake_at) = {
             let mut core = shared.core.lock();
-            let decision = core.next(Instant::now().into_std());
+            let decision = core.next(timer_now().into_std());
             (decision, core.wake_at())
         };
         match decision {
@@ -224,7 +224,7 @@ async fn work(shared: Arc<Shared>, stop: CancellationToken) {
 
 impl Shared {
     fn pod_changed(&self, change: &Change<Arc<Pod>>) {
-        let now = Instant::now().into_std();
+        let now = timer_now().into_std();
         let mut core = self.core.lock();
         match change {
             Change::Added(pod) | Change::Updated { new: pod, .. } => core.set_pod(pod.object.clone(), now),
@@ -238,7 +238,7 @@ impl Shared {
         let mut core = self.core.lock();
         match change {
             Change::Added(node) | Change::Updated { new: node, .. } => {
-                core.set_node(node.object.clone(), Instant::now().into_std());
+                core.set_node(node.object.clone(), timer_now().into_std());
             }
             Change::Deleted(node) => core.remove_node(&node.key.name),
         }
@@ -260,7 +260,7 @@ impl Shared {
                 if again && !live.as_ref().is_some_and(|live| live.terminating) {
                     self.refused(pod, SCHEDULER_ERROR, format!("binding rejected: {error}"));
                 }
-                self.core.lock().bind_failed(queued, live, Instant::now().into_std());
+                self.core.lock().bind_failed(queued, live, timer_now().into_std());
                 self.changed.notify_one();
             }
         }

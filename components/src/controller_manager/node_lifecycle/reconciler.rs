@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::plan::LOST_CONDITIONS;
 use super::{Health, LEASE_NAMESPACE, Timing, observe, plan};
 use crate::client::{Api, Cached, Error, Patch};
+use crate::clock::timer_now;
 use crate::controller_manager::caches::{BY_NODE, Caches, kind};
 use crate::controller_manager::node::{Lease, Node, Truth};
 use crate::controller_manager::pod::PodRef;
@@ -157,7 +158,7 @@ impl NodeLifecycleReconciler {
 #[async_trait]
 impl Reconciler for NodeLifecycleReconciler {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
-        let now = Instant::now();
+        let now = timer_now();
         let Some(node) = self.caches.nodes.get(key) else {
             self.gone(&key.name);
             return Ok(Action::Done);

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{orphaned, surplus};
 use crate::client::{Api, DeleteParams, Error, Patch};
+use crate::clock::timer_now;
 use crate::controller_manager::caches::{BY_NODE, Caches, FINISHED};
 use crate::controller_manager::pod::PodRef;
 use crate::controller_manager::tools::Tools;
@@ -75,8 +76,9 @@ impl PodGcReconciler {
             self.away.lock().remove(node);
             return Ok(Action::Done);
         }
-        let since = *self.away.lock().entry(node.to_owned()).or_insert_with(Instant::now);
-        let left = self.timing.quarantine.saturating_sub(since.elapsed());
+        let now = timer_now();
+        let since = *self.away.lock().entry(node.to_owned()).or_insert(now);
+        let left = self.timing.quarantine.saturating_sub(now.duration_since(since));
         if !left.is_zero() {
             return Ok(Action::RequeueAfter(left));
         }

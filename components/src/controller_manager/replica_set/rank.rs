@@ -99,7 +99,7 @@ mod tests {
         let crowd = [pod("c1", |p| p.node = "crowd".into()), pod("c2", |p| p.node = "crowd".into())];
         for (name, first) in cases {
             let plain = pod("m", |_| {});
-            let siblings = [crowd.as_slice(), &[plain.clone()]].concat();
+            let siblings = [crowd.as_slice(), std::slice::from_ref(&plain)].concat();
             for mut pods in [vec![plain.clone(), first.clone()], vec![first.clone(), plain]] {
                 deletion_order(&mut pods, &siblings, now());
                 assert_eq!(pods[0].uid, first.uid, "{name}");

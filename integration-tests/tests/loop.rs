@@ -1,0 +1,314 @@
+//! The loop of controllers and scheduler over a real server, each a process of its own, with the test in the kubelets' place:
+//! whichever process is killed, the end is exactly what was asked for, and no more was ever made than that.
+
+use std::{
+    collections::HashMap,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use integration_tests::{Process, eventually};
+use listwatch_components::client::{Api, Cached, Client, DeleteParams, ListParams, Patch, load_kubeconfig};
+use listwatch_components::runtime::{Change, IndexerBuilder, Informer, ReflectorConfig, Store};
+use listwatch_integration_tests as integration_tests;
+use listwatch_proto::resource::{Kind, Object, ObjectKey};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Within this time everything is done, also on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A server, a controller manager and a scheduler.
+struct Plane {
+    folder: tempfile::TempDir,
+    port: u16,
+    processes: HashMap<&'static str, Process>,
+}
+
+const PROCESSES: [&str; 3] = ["server", "controller-manager", "scheduler"];
+
+impl Plane {
+    fn start() -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        // A port of its own, so that the server is found again after a restart.
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let mut plane = Plane { folder, port, processes: HashMap::new() };
+        for name in PROCESSES {
+            plane.launch(name)?;
+        }
+        Ok(plane)
+    }
+
+    fn launch(&mut self, name: &'static str) -> anyhow::Result<()> {
+        let folder = self.folder.path();
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        let (data, port) = (text(folder.join("data")), self.port.to_string());
+        let (kubeconfig, lock) = (text(self.kubeconfig()), text(folder.join(format!("{name}.lock"))));
+        let args = match name {
+            "server" => {
+                vec![name, "--data-dir", &data, "--listen-client-urls", "http://127.0.0.1:0", "--secure-port", &port]
+            }
+            _ => vec![name, "--kubeconfig", &kubeconfig, "--leader-elect-identity", name, "--slot-lock", &lock],
+        };
+        let process = Process::start(name, folder, &args)?;
+        self.processes.insert(name, process);
+        Ok(())
+    }
+
+    fn kill_and_restart(&mut self, name: &'static str) -> anyhow::Result<()> {
+        self.processes.get_mut(name).expect("it runs").kill();
+        self.launch(name)
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        self.folder.path().join("data/kubeconfig")
+    }
+
+    fn client(&self) -> anyhow::Result<Client> {
+        client(&self.kubeconfig())
+    }
+}
+
+fn client(kubeconfig: &Path) -> anyhow::Result<Client> {
+    Ok(Client::new(&load_kubeconfig(kubeconfig, None)?.config)?)
+}
+
+fn kind(name: &str) -> &'static Kind {
+    Kind::by_name(name).expect("a served kind")
+}
+
+fn object(value: Value) -> Object {
+    Object::from_value(value).expect("a map")
+}
+
+fn is_active(pod: &Object) -> bool {
+    !pod.is_terminating() && !matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed")
+}
+
+/// The kubelets of all nodes: what is bound runs at once, what is to go is gone at once. Counts what it sees.
+struct Kubelets {
+    pods: Store<Object>,
+    /// The most pods that were active at the same time.
+    most: Arc<AtomicUsize>,
+    stop: CancellationToken,
+}
+
+impl Kubelets {
+    fn start(client: &Client) -> Self {
+        let mut informer =
+            Informer::<Object>::with(client, kind("pods"), ReflectorConfig::default(), IndexerBuilder::new());
+        let pods = informer.store();
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let most = Arc::new(AtomicUsize::new(0));
+        let (seen, counted) = (pods.clone(), most.clone());
+        informer.on_change(move |change| {
+            let active = seen.list().iter().filter(|pod| is_active(&pod.object)).count();
+            counted.fetch_max(active, Ordering::Relaxed);
+            if let Change::Added(pod) | Change::Updated { new: pod, .. } = change {
+                let _ = sender.send(pod.clone());
+            }
+        });
+        let stop = CancellationToken::new();
+        tokio::spawn(informer.run(stop.clone()));
+        tokio::spawn(tend(Api::of_kind(client, kind("pods")), receiver));
+        Kubelets { pods, most, stop }
+    }
+
+    fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Forgets what was counted.
+    fn count_anew(&self) {
+        self.most.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Kubelets {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn tend(pods: Api<Object>, mut changed: mpsc::UnboundedReceiver<Arc<Cached<Object>>>) {
+    while let Some(pod) = changed.recv().await {
+        if pod.object.text(&["spec", "nodeName"]).is_empty() {
+            continue;
+        }
+        // A server that is down is asked again until it answers; whatever it then says is the end of it.
+        loop {
+            let outcome = if pod.object.is_terminating() {
+                pods.delete(&pod.key, &DeleteParams::uid(&*pod.uid).grace(0)).await.map(drop)
+            } else if pod.object.text(&["status", "phase"]) == "Pending" {
+                let status = json!({"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "conditions": [
+                    {"type": "PodScheduled", "status": "True"},
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+                let patch = json!({"metadata": {"uid": pod.uid}, "status": status});
+                pods.patch_status(&pod.key, &Patch::Merge(patch)).await.map(drop)
+            } else {
+                break;
+            };
+            match outcome {
+                Err(error) if error.is_transient() => tokio::time::sleep(Duration::from_millis(20)).await,
+                _ => break,
+            }
+        }
+    }
+}
+
+async fn make_node(client: &Client, name: &str, labels: Value) -> anyhow::Result<()> {
+    let nodes = Api::<Object>::of_kind(client, kind("nodes"));
+    let amounts = json!({"cpu": "64", "memory": "64Gi", "pods": "110"});
+    nodes
+        .create(&object(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}})))
+        .await?;
+    let status = json!({"status": {"capacity": amounts, "allocatable": amounts, "conditions": [
+        {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}]}});
+    nodes.patch_status(&ObjectKey::new("", name), &Patch::Merge(status)).await?;
+    Ok(())
+}
+
+fn deployment(replicas: i64, image: &str) -> Object {
+    object(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "default", "name": "web"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": image}]}}}}))
+}
+
+fn web() -> ObjectKey {
+    ObjectKey::new("default", "web")
+}
+
+async fn list(client: &Client, name: &str) -> Result<Vec<Object>, String> {
+    let api = Api::<Object>::of_kind(client, kind(name));
+    let list = api.list(&ListParams::in_namespace("default")).await.map_err(|e| e.to_string())?;
+    Ok(list.items.into_iter().map(|cached| cached.object).collect())
+}
+
+/// Waits until exactly so many pods exist, all on nodes, and every count that is written anywhere says so.
+async fn settled(client: &Client, replicas: usize) {
+    eventually(LIMIT, &format!("{replicas} pods and nothing else"), || async {
+        let (pods, sets) = (list(client, "pods").await?, list(client, "replicasets").await?);
+        let bound = pods.iter().filter(|pod| is_active(pod) && !pod.text(&["spec", "nodeName"]).is_empty()).count();
+        let active: Vec<_> = sets.iter().filter(|set| set.int(&["spec", "replicas"]) != Some(0)).collect();
+        let deployment = Api::<Object>::of_kind(client, kind("deployments")).get(&web()).await;
+        let deployment = deployment.map_err(|e| e.to_string())?.object;
+        let status = deployment.at(&["status"]).cloned().unwrap_or_default();
+        let wanted = json!(replicas);
+        let counts = status["observedGeneration"] == deployment.generation()
+            && status["replicas"] == wanted
+            && status["updatedReplicas"] == wanted
+            && status["availableReplicas"] == wanted
+            && active.iter().all(|set| set.at(&["status", "availableReplicas"]) == Some(&wanted));
+        if (pods.len(), bound, active.len(), counts) == (replicas, replicas, 1, true) {
+            Ok(())
+        } else {
+            Err(format!("{} pods, {bound} bound, {} active sets, status {status}", pods.len(), active.len()))
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_in_turn_they_end_where_they_should_and_never_make_too_much() -> anyhow::Result<()> {
+    let mut plane = Plane::start()?;
+    let client = plane.client()?;
+    make_node(&client, "node01", json!({})).await?;
+    make_node(&client, "node02", json!({})).await?;
+    let kubelets = Kubelets::start(&client);
+    let deployments = Api::<Object>::of_kind(&client, kind("deployments"));
+    deployments.create(&deployment(20, "web:1")).await?;
+    settled(&client, 20).await;
+
+    let mut before = 20;
+    for (victim, replicas) in
+        [("scheduler", 45), ("controller-manager", 70), ("server", 90), ("controller-manager", 15), ("server", 50)]
+    {
+        kubelets.count_anew();
+        deployments.scale(&web(), replicas).await?;
+        plane.kill_and_restart(victim)?;
+        let wanted = usize::try_from(replicas)?;
+        settled(&client, wanted).await;
+        assert!(kubelets.most() <= wanted.max(before), "{} pods at once after {victim} was killed", kubelets.most());
+        before = wanted;
+    }
+    assert_eq!(list(&client, "replicasets").await.map_err(anyhow::Error::msg)?.len(), 1, "one template, one set");
+    let spread =
+        |node: &str| kubelets.pods.list().iter().filter(|p| p.object.text(&["spec", "nodeName"]) == node).count();
+    assert!(spread("node01").abs_diff(spread("node02")) <= 10, "{} and {}", spread("node01"), spread("node02"));
+
+    // A rolling update with a kill in the middle: never more than the surge, and the old set keeps no pod.
+    kubelets.count_anew();
+    let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "web:2"}]}}}});
+    deployments.patch(&web(), &Patch::Merge(image)).await?;
+    plane.kill_and_restart("controller-manager")?;
+    settled(&client, 50).await;
+    assert!(kubelets.most() <= 50 + 13, "{} pods at once, where 63 are allowed", kubelets.most());
+    let sets = list(&client, "replicasets").await.map_err(anyhow::Error::msg)?;
+    let mut sizes: Vec<_> = sets.iter().filter_map(|set| set.int(&["spec", "replicas"])).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [0, 50]);
+
+    // What the deployment owns goes with it, though nobody was there when it was deleted.
+    plane.processes.get_mut("controller-manager").expect("it runs").kill();
+    deployments.delete(&web(), &DeleteParams::any()).await?;
+    plane.launch("controller-manager")?;
+    eventually(LIMIT, "nothing is left", || async {
+        let left = (list(&client, "pods").await?.len(), list(&client, "replicasets").await?.len());
+        if left == (0, 0) { Ok(()) } else { Err(format!("{left:?}")) }
+    })
+    .await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_without_a_place_is_told_why_and_placed_as_soon_as_there_is_one() -> anyhow::Result<()> {
+    let plane = Plane::start()?;
+    let client = plane.client()?;
+    let pods = Api::<Object>::of_kind(&client, kind("pods"));
+    let key = ObjectKey::new("default", "picky");
+    pods.create(&object(json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "picky"},
+        "spec": {"nodeSelector": {"disk": "ssd"}, "containers": [{"name": "c", "image": "web:1"}]}})))
+        .await?;
+    let told = |message: &'static str| {
+        let (pods, key) = (pods.clone(), key.clone());
+        async move {
+            eventually(LIMIT, message, || async {
+                let pod = pods.get(&key).await.map_err(|e| e.to_string())?;
+                let condition = pod.object.condition("PodScheduled").cloned().unwrap_or_default();
+                let says = condition["status"] == "False" && condition["reason"] == "Unschedulable";
+                if says && condition["message"] == message { Ok(()) } else { Err(condition.to_string()) }
+            })
+            .await;
+        }
+    };
+    told("no nodes available to schedule pods").await;
+    make_node(&client, "node01", json!({"disk": "hdd"})).await?;
+    told(
+        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, \
+         preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+    )
+    .await;
+    let label = json!({"metadata": {"labels": {"disk": "ssd"}}});
+    Api::<Object>::of_kind(&client, kind("nodes")).patch(&ObjectKey::new("", "node01"), &Patch::Merge(label)).await?;
+    eventually(LIMIT, "bound and told so", || async {
+        let pod = pods.get(&key).await.map_err(|e| e.to_string())?.object;
+        let scheduled = pod.condition("PodScheduled").cloned().unwrap_or_default();
+        let bound = pod.text(&["spec", "nodeName"]) == "node01" && scheduled["status"] == "True";
+        if bound { Ok(()) } else { Err(scheduled.to_string()) }
+    })
+    .await;
+    eventually(LIMIT, "the event is there", || async {
+        let events = list(&client, "events").await?;
+        let message = "Successfully assigned default/picky to node01";
+        let found = events.iter().any(|e| e.text(&["reason"]) == "Scheduled" && e.text(&["message"]) == message);
+        if found { Ok(()) } else { Err(format!("{} events", events.len())) }
+    })
+    .await;
+    Ok(())
+}
