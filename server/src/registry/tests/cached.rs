@@ -201,7 +201,7 @@ async fn the_fold_of_every_watch_is_the_list() {
     }
 }
 
-async fn fold_until(watch: &mut RegistryWatch, fold: &mut BTreeMap<String, i64>, revision: i64) {
+pub(super) async fn fold_until(watch: &mut RegistryWatch, fold: &mut BTreeMap<String, i64>, revision: i64) {
     let mut last = 0;
     loop {
         let batch = next(watch).await.expect("a batch");

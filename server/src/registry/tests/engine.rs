@@ -125,3 +125,65 @@ async fn events_expire_with_their_lease() {
     assert!(page.items.is_empty());
     registry.create(&me(), &target, body.as_bytes(), &WriteOptions::default()).await.expect("another lease is taken");
 }
+
+/// Writers and watchers at once, through the cache and past it: every watcher's fold ends as the list shows it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn watchers_among_concurrent_writers_miss_nothing() {
+    let engine = engine();
+    let registry = registry(&engine);
+    make(&registry, "seed", json!({"color": "red"})).await;
+    let start = engine.revision();
+    let mut watchers = Vec::new();
+    for selector in ["", "color=red", "color!=red", "!color"] {
+        for initial in [true, false] {
+            // Without the initial state the fold begins from the seed, which each selector sees or not.
+            let options = WatchOptions {
+                label_selector: selector.into(),
+                send_initial_events: initial,
+                start_revision: if initial { 0 } else { start },
+                allow_bookmarks: true,
+                progress_interval: Some(Duration::from_millis(10)),
+                ..WatchOptions::default()
+            };
+            let watch = registry.watch(&me(), &pods(), &options).await.expect("a watch");
+            let sees_seed = !initial && matches!(selector, "" | "color=red");
+            let fold = std::collections::BTreeMap::from_iter(sees_seed.then(|| ("seed".to_owned(), start)));
+            watchers.push((selector, watch, fold));
+        }
+    }
+    let writers: Vec<_> = (0..4).map(|writer| tokio::spawn(write(registry.clone(), writer))).collect();
+    for writer in writers {
+        writer.await.expect("joined");
+    }
+    let revision = engine.revision();
+    for (selector, mut watch, mut fold) in watchers {
+        super::cached::fold_until(&mut watch, &mut fold, revision).await;
+        let options = ListOptions { label_selector: selector.into(), ..ListOptions::default() };
+        let page = registry.list(&me(), &pods(), &options).await.expect("a list");
+        let listed: Vec<_> = page.items.iter().map(|o| (o.name().to_owned(), o.revision())).collect();
+        assert_eq!(fold.into_iter().collect::<Vec<_>>(), listed, "selector {selector:?}");
+    }
+}
+
+async fn write(registry: Registry, writer: usize) {
+    for i in 0..100 {
+        let name = format!("p{}", (i * 7 + writer * 3) % 6);
+        let color = ["red", "blue"][(i + writer) % 2];
+        let patch = |labels: Value| Patch {
+            kind: PatchKind::Merge,
+            body: json!({"metadata": {"labels": labels}}).to_string().into(),
+            force: false,
+        };
+        let options = WriteOptions::default();
+        // Any of these may be too late for another writer's; that is the point.
+        match (i + writer) % 4 {
+            0 => drop(registry.delete(&me(), &pod(&name), &DeleteOptions::default()).await),
+            1 => drop(registry.patch(&me(), &pod(&name), &patch(json!({"color": null})), &options).await),
+            2 => drop(registry.patch(&me(), &pod(&name), &patch(json!({"color": color})), &options).await),
+            _ => {
+                let body = pod_json(&name, json!({"color": color})).to_string();
+                drop(registry.create(&me(), &pods(), body.as_bytes(), &options).await);
+            }
+        }
+    }
+}
