@@ -223,7 +223,7 @@ async fn collect(args: &DeleteArgs, session: &Session, report: &mut Report) -> R
         }
     }
     if selects && doomed.is_empty() && !args.words.is_empty() {
-        println!("No resources found");
+        writeln!(io::stdout().lock(), "No resources found")?;
     }
     Ok(doomed)
 }

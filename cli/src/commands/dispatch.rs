@@ -21,8 +21,6 @@ pub(crate) enum Command {
 
 /// Runs the command.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
-    // A reader that has seen enough (`lw get pods | head`) ends the command as it ends any other.
-    restore_broken_pipe();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(Box::pin(async {
         match &command {
@@ -41,10 +39,4 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         report.fail(failure);
         report.exit_code()
     }))
-}
-
-/// Rust ignores SIGPIPE at the start, which turns an ended reader into an error message.
-fn restore_broken_pipe() {
-    // Safety: sets a signal's disposition to the default; no handler runs in this process.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }

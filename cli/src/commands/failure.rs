@@ -12,6 +12,9 @@ pub(crate) enum Failure {
     Usage(String),
     /// Anything that is said after `error: `.
     Plain(String),
+    /// Whoever read the output has seen enough (`lw get pods | head`): nothing to say. (SIGPIPE itself stays ignored:
+    /// it would end the command when a server closes its connection, too.)
+    ReaderGone,
     /// What the server or the way to it has refused.
     Server {
         /// `error when creating "a.yaml"`; empty: nothing to add.
@@ -39,6 +42,7 @@ impl Failure {
     pub(crate) fn text(&self) -> String {
         match self {
             Failure::Usage(text) | Failure::Plain(text) => format!("error: {text}"),
+            Failure::ReaderGone => String::new(),
             Failure::Server { context, error } => match error {
                 Error::Status(status) => status_text(context, status),
                 Error::Transport { reason, .. } => transport_text(reason),
@@ -62,6 +66,9 @@ impl From<ConfigError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            return Failure::ReaderGone;
+        }
         Failure::Plain(error.to_string())
     }
 }
@@ -132,6 +139,9 @@ impl Report {
     /// Says a failure on standard error.
     pub(crate) fn fail(&mut self, failure: impl Into<Failure>) {
         let failure = failure.into();
+        if matches!(failure, Failure::ReaderGone) {
+            return;
+        }
         eprintln!("{}", failure.text());
         self.failed = true;
         self.usage |= matches!(failure, Failure::Usage(_));

@@ -1,5 +1,6 @@
 //! `lw scale`: sets the number of replicas.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -57,7 +58,10 @@ pub(crate) async fn run(args: &ScaleArgs) -> Result<ExitCode, Failure> {
     let mut report = Report::default();
     for (kind, key) in collect(args, &session, &mut report).await? {
         match scale(args, &session, kind, &key).await {
-            Ok(()) => println!("{} scaled{}", full_name(kind, &key.name), args.dry_run.suffix()),
+            Ok(()) => {
+                let mut out = io::stdout().lock();
+                writeln!(out, "{} scaled{}", full_name(kind, &key.name), args.dry_run.suffix())?;
+            }
             Err(failure) => report.fail(failure),
         }
     }

@@ -1,5 +1,6 @@
 //! `lw describe`.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -59,10 +60,9 @@ pub(crate) async fn run(args: &DescribeArgs) -> Result<ExitCode, Failure> {
         collect(args, &session, target, &mut pods, &mut report).await?;
     }
     for (index, pod) in pods.iter().enumerate() {
-        if index > 0 {
-            print!("\n\n");
-        }
-        print!("{}", describe(args, &session, pod).await?);
+        let gap = if index > 0 { "\n\n" } else { "" };
+        let text = describe(args, &session, pod).await?;
+        write!(io::stdout().lock(), "{gap}{text}")?;
     }
     if pods.is_empty() && report.exit_code() == ExitCode::SUCCESS {
         if args.all_namespaces {
