@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::storage::Error;
+
 /// When the state follows the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointOptions {
@@ -46,7 +48,10 @@ struct State {
     /// Rounds asked for, and the highest that is done.
     wanted: u64,
     done: u64,
+    /// Nobody works and nobody waits.
     stopped: bool,
+    /// The store closes: what is under way is left as it is.
+    closing: bool,
 }
 
 /// Why the checkpointer wakes up.
@@ -128,11 +133,11 @@ impl Backlog {
         self.changed.notify_all();
     }
 
-    /// The checkpointer's sleep: until there is work, or `sleep` has passed since the backlog was last empty; `None`
-    /// sleeps until something happens. May wake for nothing, as [`Call::Time`].
-    pub fn sleep(&self, sleep: Option<Duration>) -> Call {
+    /// The checkpointer's sleep: until there is work, or `sleep` has passed; `None` sleeps until something happens.
+    /// Without `seen_dirty`, bytes in the backlog end it at once: the sleep was reckoned without them. May wake for
+    /// nothing, as [`Call::Time`].
+    pub fn sleep(&self, sleep: Option<Duration>, seen_dirty: bool) -> Call {
         let mut state = self.state.lock();
-        let was_empty = state.bytes == 0;
         loop {
             if state.stopped {
                 return Call::Stop;
@@ -140,7 +145,7 @@ impl Backlog {
             if state.wanted > state.done || state.bytes >= self.options.log_bytes {
                 return Call::Work(state.wanted);
             }
-            if was_empty && state.bytes > 0 {
+            if !seen_dirty && state.bytes > 0 {
                 return Call::Time(state.wanted);
             }
             match sleep {
@@ -156,7 +161,81 @@ impl Backlog {
 
     /// Ends the checkpointer and all waiting.
     pub fn stop(&self) {
-        self.state.lock().stopped = true;
+        let mut state = self.state.lock();
+        (state.stopped, state.closing) = (true, true);
         self.changed.notify_all();
+    }
+
+    /// Asked between two batches, so that a store closes without waiting for a long checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] once the store closes.
+    pub fn check_open(&self) -> Result<(), Error> {
+        if self.state.lock().closing { Err(Error::Closed) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    fn backlog(bytes: u64) -> Backlog {
+        let options = CheckpointOptions { log_bytes: 10, log_bytes_max: 100, ..CheckpointOptions::default() };
+        Backlog::new(options, bytes, true)
+    }
+
+    #[test]
+    fn writers_wait_for_room_and_no_longer() {
+        let backlog = backlog(99);
+        backlog.wait_for_room();
+        backlog.add(1);
+        thread::scope(|scope| {
+            let writer = scope.spawn(|| backlog.wait_for_room());
+            assert_eq!(backlog.sleep(None, false), Call::Work(0));
+            assert!(!writer.is_finished());
+            backlog.remove(1);
+            writer.join().expect("the writer goes on");
+        });
+        backlog.add(50);
+        thread::scope(|scope| {
+            scope.spawn(|| backlog.wait_for_room());
+            backlog.stop();
+        });
+        assert_eq!(backlog.sleep(None, false), Call::Stop);
+    }
+
+    #[test]
+    fn a_round_is_done_only_if_it_began_after_it_was_wanted() {
+        let backlog = backlog(0);
+        let first = backlog.want();
+        let Call::Work(under_way) = backlog.sleep(None, false) else { panic!("there is work") };
+        let second = backlog.want();
+        backlog.done(under_way);
+        backlog.wait_done(first);
+        assert_eq!(backlog.sleep(None, false), Call::Work(second), "the one under way does not count");
+        backlog.done(second);
+        backlog.wait_done(second);
+        assert_eq!(backlog.sleep(Some(Duration::ZERO), false), Call::Time(second));
+    }
+
+    #[test]
+    fn the_first_bytes_wake_a_sleeper_so_that_the_interval_begins() {
+        let backlog = backlog(0);
+        thread::scope(|scope| {
+            let sleeper = scope.spawn(|| backlog.sleep(None, false));
+            backlog.add(1);
+            assert_eq!(sleeper.join().expect("it wakes"), Call::Time(0));
+        });
+    }
+
+    #[test]
+    fn without_a_thread_nobody_waits_and_work_goes_on_until_the_end() {
+        let backlog = Backlog::new(CheckpointOptions::default(), u64::MAX, false);
+        backlog.wait_for_room();
+        assert!(backlog.check_open().is_ok());
+        backlog.stop();
+        assert!(matches!(backlog.check_open(), Err(Error::Closed)));
     }
 }

@@ -119,7 +119,7 @@ impl Checkpointer {
         self.backlog.want();
     }
 
-    /// Ends the thread after what it is doing. Nothing is taken over for the end's sake: a start after a clean end is the
+    /// Ends the thread after the batch it is writing. Nothing is taken over for the end's sake: a start after a clean end is the
     /// same as one after a crash.
     pub(in crate::storage) fn stop(&self) {
         self.backlog.stop();
@@ -136,8 +136,11 @@ fn run(backlog: &Backlog, work: &Mutex<Work>) {
         tracing::warn!(%error, "the new term could not be noted; the next start will use it again");
     }
     loop {
-        let sleep = work.lock().sleep();
-        let (round, called) = match backlog.sleep(sleep) {
+        let (sleep, seen_dirty) = {
+            let mut work = work.lock();
+            (work.sleep(), work.dirty_since.is_some())
+        };
+        let (round, called) = match backlog.sleep(sleep, seen_dirty) {
             Call::Stop => return,
             Call::Work(round) => (round, true),
             Call::Time(round) => (round, false),
@@ -146,9 +149,14 @@ fn run(backlog: &Backlog, work: &Mutex<Work>) {
         if !called && !work.is_due() {
             continue;
         }
-        if let Err(error) = work.round() {
+        match work.round() {
+            Ok(()) => {}
+            // What was begun is begun again by the next start.
+            Err(Error::Closed) => return,
             // Without a state that follows, the log could only grow until the disk is full.
-            work.parts.committer.poison(&format!("the state cannot follow the log: {error}"));
+            Err(error) => work.parts.committer.poison(&format!("the state cannot follow the log: {error}")),
+        }
+        if work.parts.committer.poisoned().is_some() {
             backlog.stop();
             return;
         }
@@ -219,6 +227,7 @@ impl Work {
             return Ok(());
         }
         loop {
+            self.parts.backlog.check_open()?;
             let slice = self.read_slice(&stand)?;
             self.take_over(&slice, &stand)?;
             self.parts.backlog.remove(slice.bytes);
@@ -290,7 +299,7 @@ impl Work {
         for changed in &slice.changed {
             let record = read_key_record(segments, changed.location)?;
             checkpoint.put(as_state(&record))?;
-            rest(&mut batches, checkpoint.batches(), backlog);
+            rest(&mut batches, checkpoint.batches(), backlog)?;
         }
         if slice.last {
             for (id, lease) in &stand.leases {
@@ -361,7 +370,7 @@ impl Work {
                         AtFloor::Base(_) => {}
                         AtFloor::Newest => advance.drop_base(key)?,
                     }
-                    rest(&mut batches, advance.batches(), backlog);
+                    rest(&mut batches, advance.batches(), backlog)?;
                 }
                 let mut store = store.write();
                 keys.iter().for_each(|key| store.prune(key, floor));
@@ -386,6 +395,7 @@ impl Work {
             if extent.last_revision >= settled || extent.last_seq > applied {
                 break;
             }
+            self.parts.backlog.check_open()?;
             self.move_out_of(segment)?;
             self.parts.segments.remove(segment.id.0);
             let path = &segment.path;
@@ -416,13 +426,15 @@ impl Work {
 }
 
 /// Rests after a batch, so that commits and readers come in between; not when writers may soon have to wait.
-fn rest(before: &mut u64, batches: u64, backlog: &Backlog) {
+fn rest(before: &mut u64, batches: u64, backlog: &Backlog) -> Result<(), Error> {
     if batches > *before {
         *before = batches;
+        backlog.check_open()?;
         if backlog.bytes() < backlog.options().log_bytes_max / 2 {
             thread::sleep(REST);
         }
     }
+    Ok(())
 }
 
 fn damaged(frame: &FrameView, reason: &str) -> Error {
