@@ -4,7 +4,8 @@ use std::{
     env,
     fs::File,
     io::{self, Write},
-    os::fd::OwnedFd,
+    mem::ManuallyDrop,
+    os::fd::{AsFd, OwnedFd},
     path::Path,
     process::ExitCode,
 };
@@ -56,7 +57,9 @@ fn run(dir: &AttemptDir, report: &mut Option<File>) -> io::Result<()> {
     sys::set_process_name(c"lw-shim");
     sys::adopt_orphans()?;
     let signals = Signals::open()?;
-    let cluster = cluster_pipe()?;
+    // Never closed: its end, seen from the other side, is the end of this process, and whoever waits for that must not
+    // wait for less.
+    let cluster = ManuallyDrop::new(cluster_pipe()?);
     let spec: Spec = record::read(&dir.spec())?.ok_or_else(|| io::Error::other("there is no spec.json"))?;
     if spec.format != FORMAT {
         return Err(io::Error::other(format!("spec.json has format {}, this shim knows {FORMAT}", spec.format)));
@@ -76,7 +79,8 @@ fn run(dir: &AttemptDir, report: &mut Option<File>) -> io::Result<()> {
     let started = Started { shim, process: container.identity.clone(), at: container.started_at };
     record::write(&dir.started(), &started, Durability::Written)?;
     send(report, &Report::Started(started));
-    let exit = Supervisor { dir, spec: &spec, container, log, signals, cluster }.run()?;
+    let exit =
+        Supervisor { dir, spec: &spec, container, log, signals, cluster: cluster.as_ref().map(AsFd::as_fd) }.run()?;
     record::write(&dir.exit(), &exit, Durability::Synced)
 }
 

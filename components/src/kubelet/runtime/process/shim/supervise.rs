@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read},
-    os::fd::{AsFd, OwnedFd},
+    os::fd::BorrowedFd,
     time::{Duration, Instant},
 };
 
@@ -40,7 +40,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) container: Container,
     pub(super) log: LogWriter,
     pub(super) signals: Signals,
-    pub(super) cluster: Option<OwnedFd>,
+    /// Readable when the cluster is gone; `None` once that was seen.
+    pub(super) cluster: Option<BorrowedFd<'a>>,
 }
 
 /// How far the container is.
@@ -100,7 +101,7 @@ impl Supervisor<'_> {
         }
         let cluster_place = self.cluster.as_ref().map(|pipe| {
             // Nobody ever writes into it: readable means its end, on a pipe and on a socket whose other half was shut.
-            fds.push(PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN | PollFlags::RDHUP));
+            fds.push(PollFd::from_borrowed_fd(*pipe, PollFlags::IN | PollFlags::RDHUP));
             fds.len() - 1
         });
         let timeout = deadline.map(|at| {
