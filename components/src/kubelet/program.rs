@@ -136,7 +136,10 @@ pub async fn run(
     shutdown: CancellationToken,
     ready: impl FnOnce(Ready),
 ) -> Result<(), Error> {
-    let _lock = lock_root(&options).await?;
+    let _lock = tokio::select! {
+        lock = lock_root(&options) => lock?,
+        () = shutdown.cancelled() => return Ok(()),
+    };
     let runtime = ProcessRuntime::open(Root::new(&options.root_dir), options.shim.clone()).await?;
     let runtime: Arc<dyn Runtime> = Arc::new(runtime);
     let found = runtime.pods().await?;
@@ -259,9 +262,10 @@ async fn lock_root(options: &Options) -> Result<Lock, Error> {
         return Err(Error::Held { root_dir, holders });
     }
     tracing::info!(root_dir = %root_dir.display(), holders, "waiting for another kubelet to end");
-    tokio::task::spawn_blocking(move || Lock::take(&path))
-        .await
-        .map_err(io::Error::other)
-        .and_then(|lock| lock)
-        .map_err(failed)
+    // A thread of its own: one of the pool would hold up the end of a kubelet that is told to stop while it waits.
+    let (taken, wait) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = taken.send(Lock::take(&path));
+    });
+    wait.await.map_err(io::Error::other).and_then(|lock| lock).map_err(failed)
 }

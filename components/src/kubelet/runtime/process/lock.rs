@@ -104,7 +104,12 @@ pub fn take_by_force(path: &Path) -> io::Result<Lock> {
         if let Some(lock) = Lock::try_take(path)? {
             return Ok(lock);
         }
-        for pid in holders(path)? {
+        let holders_now = holders(path)?;
+        if holders_now.is_empty() {
+            // Gone meanwhile, or of another user: there is nothing to kill, only to wait for.
+            return Lock::take(path);
+        }
+        for pid in holders_now {
             let Some(pid) = Pid::from_raw(pid) else { continue };
             let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             // Opened first, looked at again after: the handle is on a process that holds the file.
