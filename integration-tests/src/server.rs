@@ -125,6 +125,19 @@ impl Server {
         self.process.address("secure")
     }
 
+    /// The address of that name in the ready line: `insecure`, where a flag asked for it.
+    ///
+    /// # Panics
+    /// If the ready line has none.
+    pub fn address(&self, name: &str) -> SocketAddr {
+        self.process.address(name)
+    }
+
+    /// What it has logged, over all its starts.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.process.log).unwrap_or_default()
+    }
+
     /// Its data directory.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("data")

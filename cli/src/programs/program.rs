@@ -94,14 +94,18 @@ impl ReadyLine {
     }
 }
 
-/// Ends when the process shall stop: SIGTERM, SIGINT, or the end of the supervisor's pipe.
-pub(crate) async fn stop_signal() {
+/// Ends when the process shall stop: SIGTERM, SIGINT, or the end of the supervisor's pipe. Signals are heard from the
+/// call on, not from the first poll, so that one that comes right behind the ready line stops the process cleanly. Must
+/// be called within the runtime.
+pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     let mut terminate = signal(SignalKind::terminate()).expect("the runtime has signals on");
     let mut interrupt = signal(SignalKind::interrupt()).expect("the runtime has signals on");
-    tokio::select! {
-        _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
-        _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
-        () = cluster_gone() => tracing::info!("stopping: the cluster's supervisor is gone"),
+    async move {
+        tokio::select! {
+            _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
+            _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+            () = cluster_gone() => tracing::info!("stopping: the cluster's supervisor is gone"),
+        }
     }
 }
 
@@ -121,6 +125,15 @@ async fn cluster_gone() {
         let _ = gone.send(());
     });
     let _ = wait.await;
+}
+
+/// Gives freed memory back to the system: what a start needed once would else count to the process for its whole life.
+pub(crate) fn give_back_memory() {
+    // Safety: the call takes no pointer and locks what it touches.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }
 
 /// The runtime of a process.

@@ -169,11 +169,14 @@ struct SecureArgs {
 pub(crate) fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let ready = args.program.start("server")?;
     let config = args.config()?;
-    program::runtime()?.block_on(listwatch_server::run(config, program::stop_signal(), |addresses| {
+    let runtime = program::runtime()?;
+    let _within = runtime.enter();
+    runtime.block_on(listwatch_server::run(config, program::stop_signal(), |addresses| {
         let mut list = vec![("client", addresses.client)];
         list.extend(addresses.secure.map(|address| ("secure", address)));
         list.extend(addresses.insecure.map(|address| ("insecure", address)));
         ready.ready(&list);
+        program::give_back_memory();
     }))?;
     Ok(ExitCode::SUCCESS)
 }

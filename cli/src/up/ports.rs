@@ -1,11 +1,9 @@
 //! Choosing ports: the usual one or the next free one; one that was asked for, or an error that names its owner.
 
-use std::{
-    fs,
-    net::{Ipv4Addr, TcpListener},
-};
+use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::bail;
+pub(crate) use listwatch_server::transport::port_owner as owner;
 
 /// How many ports above the usual one are tried.
 const TRIES: u16 = 200;
@@ -68,31 +66,6 @@ fn any(used: &[u16]) -> anyhow::Result<u16> {
         }
     }
     bail!("the system has no free port")
-}
-
-/// `NAME (pid N)` of the process that listens on a port, if this user may see it.
-pub(crate) fn owner(port: u16) -> Option<String> {
-    let inode = ["/proc/net/tcp", "/proc/net/tcp6"].iter().find_map(|table| listening_inode(table, port))?;
-    let wanted = format!("socket:[{inode}]");
-    let processes = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    for pid in processes.filter(|name| name.bytes().all(|b| b.is_ascii_digit())) {
-        let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
-        let holds = |file: fs::DirEntry| fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == &*wanted);
-        if files.filter_map(Result::ok).any(holds) {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            return Some(format!("{} (pid {pid})", name.trim_end()));
-        }
-    }
-    None
-}
-
-fn listening_inode(table: &str, port: u16) -> Option<String> {
-    const LISTEN: &str = "0A";
-    let local = format!(":{port:04X}");
-    fs::read_to_string(table).ok()?.lines().skip(1).find_map(|line| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        (fields.get(1)?.ends_with(&local) && *fields.get(3)? == LISTEN).then(|| fields[9].to_owned())
-    })
 }
 
 #[cfg(test)]

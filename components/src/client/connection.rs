@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use http::Uri;
+use listwatch_proto::v1::admin_client::AdminClient;
 use listwatch_proto::v1::resources_client::ResourcesClient;
 use listwatch_proto::v1::{self, Header};
 use tonic::metadata::{Ascii, MetadataValue};
@@ -29,10 +30,14 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// The generated stub, with identity and deadlines on.
 pub type Resources = ResourcesClient<InterceptedService<Channel, Caller>>;
 
+/// The stub of what an operator asks, with identity on.
+pub type Admin = AdminClient<InterceptedService<Channel, Caller>>;
+
 /// A client of one server: one connection that heals itself. Clones share it.
 #[derive(Clone)]
 pub struct Client {
     resources: Resources,
+    admin: Admin,
     seen: Arc<AtomicI64>,
     request_timeout: Duration,
     server: Arc<str>,
@@ -72,9 +77,11 @@ impl Client {
         let channel = endpoint.connect_with_connector_lazy(Connector::new(&authority, tls));
         let seen = Arc::new(AtomicI64::new(0));
         let caller = Caller::new(config, seen.clone())?;
+        let admin = AdminClient::with_interceptor(channel.clone(), caller.clone());
         let resources = ResourcesClient::with_interceptor(channel, caller).max_decoding_message_size(MESSAGE_BYTES_MAX);
         Ok(Client {
             resources,
+            admin,
             seen,
             request_timeout: config.request_timeout,
             server: config.server.as_str().into(),
@@ -100,6 +107,11 @@ impl Client {
     /// The bare stub, for what is not offered here. The caller sees to deadlines.
     pub fn resources(&self) -> Resources {
         self.resources.clone()
+    }
+
+    /// The bare stub of what an operator asks of the store. The caller sees to deadlines.
+    pub fn admin(&self) -> Admin {
+        self.admin.clone()
     }
 
     /// The kinds the server serves.

@@ -45,7 +45,7 @@ mod watch;
 pub use api::{Api, Deleted, List, LogStream};
 pub use backoff::{Backoff, BackoffPolicy};
 pub use config::{ClientCertificate, ClientConfig};
-pub use connection::{Client, Resources};
+pub use connection::{Admin, Client, Resources};
 pub use error::{ConfigError, Error};
 pub use kinds::{Cached, Decode, Resource};
 pub use kubeconfig::{Selected, load_kubeconfig};

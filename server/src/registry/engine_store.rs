@@ -81,7 +81,7 @@ impl Store for EngineStore {
         watcher: &StoreWatcher,
     ) -> Result<Box<dyn StoreWatch>, StoreError> {
         let label = WatcherLabel {
-            door: "registry",
+            door: "resources",
             user: Arc::from(watcher.user.as_str()),
             client: watcher.client.as_deref().map(Arc::from),
             target: Some(Arc::from(watcher.target.as_str())),

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use listwatch_proto::resource::{Reason, Status};
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -62,14 +63,16 @@ pub struct WatchBatch {
 /// A watch as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistryWatcher {
+    /// Unique among the watches of this registry.
+    pub id: u64,
     /// Who watches what.
     pub watcher: StoreWatcher,
-    /// The revision its cache has come to.
+    /// Everything at or below it has been handed over.
     pub revision: i64,
-    /// Revisions that wait in its queue.
-    pub queued: usize,
     /// Revisions handed over so far.
     pub delivered: u64,
+    /// Whether it still gets what happens; else its reader stands still, and will go on from the store.
+    pub in_step: bool,
 }
 
 /// Completes when the store has reached a revision.
@@ -187,7 +190,7 @@ impl Registry {
         if let Some(seat) = cache.watch(selection, above, who) {
             return Ok(Source::Cache(seat));
         }
-        let store = self.shared.store.watch(&selection.range(), above + 1, who).await;
+        let store = self.shared.store.watch(&selection.range(), above.saturating_add(1), who).await;
         store.map(Source::Store).map_err(|error| match error {
             StoreError::Compacted { oldest, current, .. } => Status::expired(above, oldest, current),
             other => other.into(),
@@ -268,16 +271,23 @@ impl RegistryWatch {
                     self.quiet.reset();
                     return Ok(Some(batch));
                 }
+                // Events of others, however many and however fast, do not count as a word to this watcher.
+                Woken::Batch(None) if self.bookmarks && self.quiet.tick().now_or_never().is_some() => {
+                    return Ok(Some(self.told()));
+                }
                 Woken::Batch(None) | Woken::Reached | Woken::Look => {}
                 Woken::Lost => self.fall_back().await?,
                 Woken::Closed => self.done = true,
-                Woken::Quiet => {
-                    self.advance();
-                    let revision = self.delivered;
-                    return Ok(Some(WatchBatch { revision, events: vec![bookmark(revision, false)] }));
-                }
+                Woken::Quiet => return Ok(Some(self.told())),
             }
         }
+    }
+
+    /// How far the stream has come.
+    fn told(&mut self) -> WatchBatch {
+        self.advance();
+        let revision = self.delivered;
+        WatchBatch { revision, events: vec![bookmark(revision, false)] }
     }
 
     /// Takes note of how far the source has come without an event.

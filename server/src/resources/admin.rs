@@ -5,12 +5,14 @@ use listwatch_proto::v1::{self, admin_server::Admin};
 use tonic::{Request, Response};
 
 use super::request;
+use crate::registry::{Registry, RegistryWatcher};
 use crate::storage::{Engine, Error, WatcherInfo};
 
 /// The service.
 #[derive(Debug)]
 pub(super) struct AdminService {
     pub(super) engine: Engine,
+    pub(super) registry: Registry,
 }
 
 #[tonic::async_trait]
@@ -36,8 +38,12 @@ impl Admin for AdminService {
         request: Request<v1::WatchersRequest>,
     ) -> Result<Response<v1::WatchersResponse>, tonic::Status> {
         request::context(&request)?;
-        let watchers = self.engine.watchers().into_iter().map(watcher).collect();
-        Ok(Response::new(v1::WatchersResponse { revision: self.engine.revision(), watchers }))
+        // The registry first: a watcher that changes over in between is then seen twice, never not at all.
+        let cached = self.registry.watchers();
+        let revision = self.engine.revision();
+        let cached = cached.into_iter().map(|info| cached_watcher(info, revision));
+        let watchers = self.engine.watchers().into_iter().map(watcher).chain(cached).collect();
+        Ok(Response::new(v1::WatchersResponse { revision, watchers }))
     }
 }
 
@@ -56,9 +62,32 @@ fn watcher(info: WatcherInfo) -> v1::Watcher {
         sent_revision: info.progress,
         lag: info.lag,
         events_sent: info.delivered,
-        state: if info.synced { "synced" } else { "catching up" }.to_owned(),
+        state: state(info.synced).to_owned(),
         ..v1::Watcher::default()
     }
+}
+
+/// Keeps the numbers of the registry's watchers apart from the engine's.
+const CACHED: u64 = 1 << 63;
+
+/// A watcher that is fed by the cache of its kind.
+fn cached_watcher(info: RegistryWatcher, revision: i64) -> v1::Watcher {
+    v1::Watcher {
+        id: info.id | CACHED,
+        door: "resources".to_owned(),
+        user: info.watcher.user,
+        client: info.watcher.client.unwrap_or_default(),
+        target: info.watcher.target,
+        sent_revision: info.revision,
+        lag: (revision - info.revision).max(0),
+        events_sent: info.delivered,
+        state: state(info.in_step).to_owned(),
+        ..v1::Watcher::default()
+    }
+}
+
+fn state(in_step: bool) -> &'static str {
+    if in_step { "synced" } else { "catching up" }
 }
 
 /// The store's errors, as far as this service meets them.

@@ -7,10 +7,9 @@ use listwatch_proto::resource::Status;
 use listwatch_proto::v1;
 
 use super::view::{Viewer, wire_bytes};
-use crate::registry::{ListOptions, Registry, RequestContext, Target};
+use crate::registry::{ListOptions, ListPage, Registry, RequestContext, Target};
 
-/// Bytes of one answer, about: half of what stock gRPC clients take (4 MiB), so that one more object of the largest
-/// size does no harm.
+/// Bytes of one answer, about: half of what stock gRPC clients take (4 MiB).
 const ANSWER_BYTES_MAX: usize = 2 << 20;
 
 /// Objects read at once when nothing is known of their size.
@@ -29,22 +28,31 @@ pub(super) async fn list(
 ) -> Result<v1::ListResponse, Status> {
     let wanted = usize::try_from(options.limit).ok().filter(|limit| *limit > 0);
     let mut answer = v1::ListResponse { columns: viewer.columns(), ..v1::ListResponse::default() };
-    let mut bytes = 0;
+    let (mut bytes, mut is_full) = (0, false);
     loop {
         let step = next_step(answer.items.len(), bytes, wanted);
         options.limit = i64::try_from(step).unwrap_or(i64::MAX);
-        let page = registry.list(context, target, &options).await?;
+        let mut page = registry.list(context, target, &options).await?;
         answer.revision = page.revision;
-        for item in &page.items {
-            let (object, row) = viewer.object(item);
-            bytes += wire_bytes(&object, row.as_ref());
-            answer.items.push(object);
-            answer.rows.extend(row);
+        let taken = take(&mut answer, &mut bytes, &page, viewer);
+        if taken < page.items.len() {
+            is_full = true;
+            if taken == 0 {
+                // The token of the page before leads to this one.
+                break;
+            }
+            // The same again in the same snapshot, cut where the budget ended: for the token that leads on from there.
+            options.limit = i64::try_from(taken).unwrap_or(i64::MAX);
+            if options.continue_token.is_empty() {
+                options.min_revision = 0;
+                options.exact_revision = page.revision;
+            }
+            page = registry.list(context, target, &options).await?;
         }
         answer.remaining_item_count = page.remaining.unwrap_or(0);
         answer.continue_token = page.continue_token;
         let enough = wanted.is_some_and(|limit| answer.items.len() >= limit);
-        if answer.continue_token.is_empty() || enough || bytes >= ANSWER_BYTES_MAX {
+        if answer.continue_token.is_empty() || enough || is_full || bytes >= ANSWER_BYTES_MAX {
             break;
         }
         // The token carries the snapshot on.
@@ -57,6 +65,21 @@ pub(super) async fn list(
         incarnation: registry.incarnation().to_owned(),
     });
     Ok(answer)
+}
+
+/// Takes objects of a page while they fit, one in any case; answers how many.
+fn take(answer: &mut v1::ListResponse, bytes: &mut usize, page: &ListPage, viewer: &Viewer) -> usize {
+    for (taken, item) in page.items.iter().enumerate() {
+        let (object, row) = viewer.object(item);
+        let size = wire_bytes(&object, row.as_ref());
+        if *bytes + size > ANSWER_BYTES_MAX && !answer.items.is_empty() {
+            return taken;
+        }
+        *bytes += size;
+        answer.items.push(object);
+        answer.rows.extend(row);
+    }
+    page.items.len()
 }
 
 /// How many objects still fit, judged by those already read.

@@ -6,9 +6,11 @@
 //!
 //! * `service`: the verbs; `list` and `watch` cut what is big, `log` fetches from the kubelet
 //! * `admin`: what an operator asks of the store
+//! * `refusal`: what the gRPC layer refuses by itself
 //! * `probe`: version and health over plain HTTP
 //! * `routes`: all of it as one router
 
+mod refusal;
 mod request;
 mod view;
 

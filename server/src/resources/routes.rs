@@ -19,16 +19,16 @@ use tower::{Service, ServiceExt};
 
 use super::admin::AdminService;
 use super::kubelet::Kubelets;
-use super::probe;
 use super::service::ResourceService;
+use super::{probe, refusal};
 use crate::registry::Registry;
 use crate::storage::Engine;
 
 /// What needs no identity: version and health.
 pub const PUBLIC_PATHS: &[&str] = &["/version", "/healthz", "/livez", "/readyz", "/grpc.health.v1.Health/"];
 
-/// The largest request (kube-apiserver's limit of a body).
-const REQUEST_BYTES_MAX: usize = 3 << 20;
+/// The largest message: kube-apiserver's limit of a body, which the registry holds to, and room for what is around it.
+const REQUEST_BYTES_MAX: usize = (3 << 20) + (64 << 10);
 
 /// What the door needs beside registry and store.
 #[derive(Clone, Debug)]
@@ -42,11 +42,11 @@ pub struct ResourceOptions {
 /// The router of the resource door: resources, admin, health and reflection over gRPC; version and health over plain
 /// HTTP. It must stand behind a gate that puts a request context into each request, and on the multi-thread runtime.
 pub fn routes(registry: Registry, engine: Engine, options: ResourceOptions) -> Router {
+    let admin = AdminServer::new(AdminService { engine: engine.clone(), registry: registry.clone() });
     let resources = ResourceService { registry, kubelets: options.kubelets, stopping: options.stopping.clone() };
     let resources = ResourcesServer::new(resources)
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .accept_compressed(CompressionEncoding::Gzip);
-    let admin = AdminServer::new(AdminService { engine: engine.clone() });
     let router = probe::router(engine, options.stopping);
     let router = mount(router, resources);
     let router = mount(router, admin);
@@ -66,7 +66,8 @@ where
     S::Future: Send + 'static,
 {
     let path = format!("/{}/{{*method}}", S::NAME);
-    router.route_service(&path, service.map_request(|request: Request| request.map(tonic::body::Body::new)))
+    let service = service.map_request(|request: Request| request.map(tonic::body::Body::new));
+    router.route_service(&path, service.map_response(refusal::typed))
 }
 
 /// gRPC health: serving, from the first answer on; what is not serving does not listen.

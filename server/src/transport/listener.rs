@@ -23,7 +23,7 @@ use tower::Service;
 
 use super::authority::Lenient;
 use super::deadline::{deadline, within};
-use super::{Peer, PeerIdentity, Tls};
+use super::{Peer, PeerIdentity, Tls, port_owner};
 
 /// Connections of one port at the same time. Beyond it new ones wait in the kernel's queue: a bound on memory that no
 /// sensible client meets, since one connection carries thousands of streams.
@@ -43,12 +43,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, Error)]
 pub enum BindError {
     /// Somebody else has it.
-    #[error("{flag} {address}: the port {} is taken by another process; stop it, or choose another port (0 takes a free one)", .address.port())]
+    #[error("{flag} {address}: the port {} is taken by {}; stop it, or choose another port (0 takes a free one)", .address.port(), .owner.as_deref().unwrap_or("another process"))]
     Taken {
         /// The flag that asked for it.
         flag: &'static str,
         /// The address.
         address: SocketAddr,
+        /// Name and process id, where they can be seen.
+        owner: Option<String>,
     },
     /// Anything else.
     #[error("{flag} {address}: cannot listen: {source}")]
@@ -92,7 +94,7 @@ pub struct Door {
 /// The port is taken or the address is not ours; the message names flag and port.
 pub async fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener, BindError> {
     TcpListener::bind(address).await.map_err(|source| match source.kind() {
-        io::ErrorKind::AddrInUse => BindError::Taken { flag, address },
+        io::ErrorKind::AddrInUse => BindError::Taken { flag, address, owner: port_owner(address.port()) },
         _ => BindError::Io { flag, address, source },
     })
 }

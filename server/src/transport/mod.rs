@@ -7,8 +7,10 @@ mod authority;
 mod deadline;
 mod listener;
 mod peer;
+mod port_owner;
 mod tls;
 
 pub use listener::{BindError, Door, KeepAlive, bind, serve};
 pub use peer::{CertificateUser, Peer, PeerIdentity};
+pub use port_owner::port_owner;
 pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles, read_chain, read_key};

@@ -10,7 +10,7 @@ use listwatch_proto::etcd::etcdserverpb::{
     WatchCreateRequest, WatchRequest, watch_create_request::FilterType, watch_request::RequestUnion,
 };
 use tokio::sync::watch;
-use tokio::time::{Duration, Instant, Interval, MissedTickBehavior, interval_at, sleep};
+use tokio::time::{Duration, Interval, MissedTickBehavior, sleep};
 use tonic::{Status, Streaming};
 
 use super::events::Answer;
@@ -67,7 +67,9 @@ enum Wake {
 impl Session {
     pub(super) fn new(front: Arc<Front>, label: WatcherLabel, requests: Streaming<WatchRequest>) -> Self {
         let interval = front.options.progress_interval;
-        let mut ticks = interval_at(Instant::now() + interval, interval);
+        let mut ticks = tokio::time::interval(interval);
+        // The first tick comes after an interval, not at once.
+        ticks.reset();
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let compacting = front.compacting.subscribe();
         Self {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use listwatch_proto::resource::Kind;
+use listwatch_proto::resource::{KINDS, Kind};
 
 use super::super::facts::Facts;
 use super::super::selection::Selection;
@@ -29,6 +29,9 @@ enum Place {
     All,
 }
 
+/// Where the number of the kind stands in the number of a watcher: no cache sees as many watchers as fit below.
+const KIND_SHIFT: u32 = 48;
+
 /// A watcher.
 #[derive(Debug)]
 pub(super) struct Watcher {
@@ -45,13 +48,15 @@ pub(super) struct Watcher {
 pub(super) struct Index {
     kind: &'static Kind,
     watchers: BTreeMap<u64, Watcher>,
+    /// Those let go that have not noticed yet: an operator wants to see a reader that stands still.
+    lost: BTreeMap<u64, Watcher>,
     places: HashMap<Place, Vec<u64>>,
     next_id: u64,
 }
 
 impl Index {
     pub(super) fn new(kind: &'static Kind) -> Self {
-        Self { kind, watchers: BTreeMap::new(), places: HashMap::new(), next_id: 1 }
+        Self { kind, watchers: BTreeMap::new(), lost: BTreeMap::new(), places: HashMap::new(), next_id: 1 }
     }
 
     /// Takes a watcher in.
@@ -66,19 +71,27 @@ impl Index {
 
     /// Lets a watcher out.
     pub(super) fn leave(&mut self, id: u64) {
+        self.lose(id);
+        self.lost.remove(&id);
+    }
+
+    /// Lets a watcher go: nothing more comes to it from here.
+    pub(super) fn lose(&mut self, id: u64) {
         let Some(watcher) = self.watchers.remove(&id) else { return };
+        watcher.queue.lose();
         if let Some(ids) = self.places.get_mut(&watcher.place) {
             ids.retain(|own| *own != id);
             if ids.is_empty() {
                 self.places.remove(&watcher.place);
             }
         }
+        self.lost.insert(id, watcher);
     }
 
-    /// Lets all watchers out.
-    pub(super) fn clear(&mut self) -> impl Iterator<Item = Watcher> {
-        self.places.clear();
-        std::mem::take(&mut self.watchers).into_values()
+    /// Lets all watchers go.
+    pub(super) fn lose_all(&mut self) {
+        let ids: Vec<u64> = self.watchers.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.lose(id));
     }
 
     /// The ids of all that may be interested in a change of the object under this key.
@@ -112,11 +125,20 @@ impl Index {
 
     /// For the operator's list.
     pub(super) fn list(&self, revision: i64) -> Vec<RegistryWatcher> {
-        let shown = |watcher: &Watcher| {
-            let (queued, delivered) = watcher.queue.counts();
-            RegistryWatcher { watcher: watcher.who.clone(), revision, queued, delivered }
+        let kind = KINDS.iter().position(|kind| kind == self.kind).unwrap_or_default() as u64;
+        let shown = |(id, watcher): (&u64, &Watcher), in_step: bool| {
+            let counts = watcher.queue.counts();
+            let has_all = in_step && counts.waiting == 0;
+            RegistryWatcher {
+                id: (kind << KIND_SHIFT) | id,
+                watcher: watcher.who.clone(),
+                revision: if has_all { revision.max(watcher.from) } else { counts.handed.max(watcher.from) },
+                delivered: counts.delivered,
+                in_step,
+            }
         };
-        self.watchers.values().map(shown).collect()
+        let in_step = self.watchers.iter().map(|entry| shown(entry, true));
+        in_step.chain(self.lost.iter().map(|entry| shown(entry, false))).collect()
     }
 
     fn place(&self, selection: &Selection) -> Place {

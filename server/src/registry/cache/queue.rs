@@ -13,6 +13,10 @@ use super::state::WatchCache;
 /// stopped one pins no more than this.
 const QUEUE_MAX: usize = 1024;
 
+/// Bytes of objects that may wait for a reader, for the same reason: objects of the largest size would make a queue of a
+/// gigabyte.
+const QUEUE_BYTES_MAX: usize = 4 << 20;
+
 /// The events of one revision for one watcher.
 #[derive(Debug)]
 pub(in super::super) struct Delivery {
@@ -34,7 +38,28 @@ struct Inner {
     /// Nothing more comes: the reader was too slow, or the cache lost its place.
     lost: bool,
     waker: Option<Waker>,
+    /// Bytes of the objects that wait.
+    bytes: usize,
     delivered: u64,
+    /// The revision of the last delivery taken.
+    handed: i64,
+}
+
+/// How a queue stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counts {
+    /// Deliveries that wait.
+    pub(super) waiting: usize,
+    /// Deliveries taken.
+    pub(super) delivered: u64,
+    /// The revision of the last delivery taken; 0 before the first.
+    pub(super) handed: i64,
+}
+
+impl Delivery {
+    fn bytes(&self) -> usize {
+        self.events.iter().filter_map(|event| event.object.as_ref()).map(|object| object.raw().len()).sum()
+    }
 }
 
 impl Queue {
@@ -44,9 +69,12 @@ impl Queue {
         if inner.lost {
             return false;
         }
-        if inner.waiting.len() >= QUEUE_MAX {
+        let bytes = inner.bytes + delivery.bytes();
+        // One that waits for nothing else is taken whatever its size.
+        if inner.waiting.len() >= QUEUE_MAX || (bytes > QUEUE_BYTES_MAX && !inner.waiting.is_empty()) {
             inner.lost = true;
         } else {
+            inner.bytes = bytes;
             inner.waiting.push_back(delivery);
         }
         if let Some(waker) = inner.waker.take() {
@@ -64,16 +92,18 @@ impl Queue {
         }
     }
 
-    /// How many deliveries wait, and how many were taken.
-    pub(super) fn counts(&self) -> (usize, u64) {
+    /// For the operator's list.
+    pub(super) fn counts(&self) -> Counts {
         let inner = self.inner.lock();
-        (inner.waiting.len(), inner.delivered)
+        Counts { waiting: inner.waiting.len(), delivered: inner.delivered, handed: inner.handed }
     }
 
     fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Delivery>> {
         let mut inner = self.inner.lock();
         if let Some(delivery) = inner.waiting.pop_front() {
             inner.delivered += 1;
+            inner.bytes -= delivery.bytes();
+            inner.handed = delivery.revision;
             return Poll::Ready(Some(delivery));
         }
         if inner.lost {

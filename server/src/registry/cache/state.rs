@@ -175,7 +175,7 @@ impl State {
 
     fn let_go(&mut self) {
         self.whole = None;
-        self.index.clear().for_each(|watcher| watcher.queue.lose());
+        self.index.lose_all();
     }
 
     /// Takes in all events that are ready. `Some` = the source has ended.
@@ -231,7 +231,7 @@ impl Whole {
             for (id, events) in deliveries {
                 let kept = index.get(id).is_none_or(|w| w.queue.push(Delivery { revision, events }));
                 if !kept {
-                    index.leave(id);
+                    index.lose(id);
                 }
             }
             self.revision = self.revision.max(revision);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use listwatch_proto::resource::{Kind, Status, parse_time};
 use serde_json::{Value, json};
 
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::registry::memory_store::MemoryStore;
 use crate::registry::{
     DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Propagation, Registry, RegistryOptions,
@@ -71,7 +71,7 @@ impl Case {
         while let Some(at) = out.find("${ago_") {
             let end = at + out[at..].find('}').expect("closed");
             let seconds: i64 = out[at + 6..end].parse().expect("a number");
-            let then = jiff::Timestamp::now().as_second() - seconds;
+            let then = SystemClock::new().wall_ms() / 1000 - seconds;
             let then = listwatch_proto::resource::time(jiff::Timestamp::from_second(then).expect("a time"));
             out.replace_range(at..=end, &then);
         }
@@ -285,7 +285,7 @@ fn text(s: &str, request: &str, case: &Case) -> String {
         .map(|word| {
             let bare = word.trim_end_matches([' ', '"', ')', ',', '(', '.']);
             let tail = &word[bare.len()..];
-            let now = jiff::Timestamp::now().as_second();
+            let now = SystemClock::new().wall_ms() / 1000;
             if request.contains(bare) && bare.len() > 15 {
                 word.to_owned()
             } else if uuid::Uuid::try_parse(bare).is_ok() && bare.len() == 36 {

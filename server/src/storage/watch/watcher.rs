@@ -29,7 +29,7 @@ pub enum Floor {
 /// Who watches; shown by `watchers`, not otherwise looked at.
 #[derive(Clone, Debug, Default)]
 pub struct WatcherLabel {
-    /// Through which door: `etcd`, `registry`, ….
+    /// Through which door: `etcd`, `resources`, ….
     pub door: &'static str,
     /// The authenticated user.
     pub user: Arc<str>,

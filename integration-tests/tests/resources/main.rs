@@ -1,0 +1,17 @@
+//! The resource API as its clients see it: `listwatch.v1` over TLS, against whole processes.
+//!
+//! * `auth`: who is let in, and as whom
+//! * `verbs`: every verb, its views and its refusals
+//! * `watch`: the contract of watches; `slow`: readers that stand still
+//! * `admin`: what an operator asks
+//! * `requests`, `starts`: what cannot be read, and what cannot be started
+
+mod admin;
+mod auth;
+mod door;
+mod raw;
+mod requests;
+mod slow;
+mod starts;
+mod verbs;
+mod watch;

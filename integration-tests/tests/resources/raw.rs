@@ -1,0 +1,101 @@
+//! A connection by TLS that shows nothing of itself unless told to, and calls whose messages are any bytes.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes};
+use hyper_util::rt::TokioIo;
+use listwatch_integration_tests::Server;
+use listwatch_proto::resource::Status;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::transport::{Channel, Endpoint};
+use tower::{Service, ServiceExt};
+
+/// A connection of nobody to the TLS port.
+pub(crate) fn nobody(server: &Server) -> Channel {
+    let authority = std::fs::read(server.data_dir().join("pki/ca.crt")).expect("the authority");
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(&authority) {
+        roots.add(certificate.expect("PEM")).expect("an authority");
+    }
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let (connector, address) = (TlsConnector::from(Arc::new(config)), server.secure_address());
+    let dial = tower::service_fn(move |_: http::Uri| {
+        let connector = connector.clone();
+        async move {
+            let stream = TcpStream::connect(address).await?;
+            let name = ServerName::IpAddress(address.ip().into());
+            connector.connect(name, stream).await.map(TokioIo::new)
+        }
+    });
+    Endpoint::from_shared(format!("http://{address}")).expect("an address").connect_with_connector_lazy(dial)
+}
+
+/// The status code and body of a GET.
+pub(crate) async fn get(channel: &Channel, path: &str) -> (u16, String) {
+    let request = http::Request::get(path).body(tonic::body::Body::empty()).expect("a request");
+    let response = channel.clone().ready().await.expect("a connection").call(request).await.expect("an answer");
+    let (head, body) = response.into_parts();
+    let body = http_body_util::BodyExt::collect(body).await.expect("a body").to_bytes();
+    (head.status.as_u16(), String::from_utf8_lossy(&body).into_owned())
+}
+
+/// Calls a unary method with this message and metadata.
+pub(crate) async fn call(
+    channel: &Channel,
+    path: &'static str,
+    message: impl Into<Bytes>,
+    metadata: &[(&'static str, &str)],
+) -> Result<Bytes, Status> {
+    let mut grpc = tonic::client::Grpc::new(channel.clone());
+    grpc.ready().await.expect("a connection");
+    let mut request = tonic::Request::new(message.into());
+    for (key, value) in metadata {
+        request.metadata_mut().insert(*key, value.parse().expect("ASCII"));
+    }
+    let answer = grpc.unary(request, http::uri::PathAndQuery::from_static(path), AnyBytes).await;
+    answer.map(tonic::Response::into_inner).map_err(|error| Status::from_grpc(&error))
+}
+
+/// Messages as they are.
+#[derive(Clone, Copy, Default)]
+struct AnyBytes;
+
+impl Codec for AnyBytes {
+    type Encode = Bytes;
+    type Decode = Bytes;
+    type Encoder = AnyBytes;
+    type Decoder = AnyBytes;
+
+    fn encoder(&mut self) -> AnyBytes {
+        AnyBytes
+    }
+
+    fn decoder(&mut self) -> AnyBytes {
+        AnyBytes
+    }
+}
+
+impl Encoder for AnyBytes {
+    type Item = Bytes;
+    type Error = tonic::Status;
+
+    fn encode(&mut self, item: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), tonic::Status> {
+        buffer.put(item);
+        Ok(())
+    }
+}
+
+impl Decoder for AnyBytes {
+    type Item = Bytes;
+    type Error = tonic::Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Bytes>, tonic::Status> {
+        let len = buffer.remaining();
+        Ok(Some(buffer.copy_to_bytes(len)))
+    }
+}
