@@ -11,7 +11,9 @@ use std::{
 };
 
 use integration_tests::{Process, eventually};
-use listwatch_components::client::{Api, Cached, Client, DeleteParams, ListParams, Patch, load_kubeconfig};
+use listwatch_components::client::{
+    Api, Cached, Client, DeleteParams, ListParams, Patch, Propagation, load_kubeconfig,
+};
 use listwatch_components::runtime::{Change, IndexerBuilder, Informer, ReflectorConfig, Store};
 use listwatch_integration_tests as integration_tests;
 use listwatch_proto::resource::{Kind, Object, ObjectKey};
@@ -26,6 +28,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 struct Plane {
     folder: tempfile::TempDir,
     port: u16,
+    /// Further flags of the controller manager.
+    flags: &'static [&'static str],
     processes: HashMap<&'static str, Process>,
 }
 
@@ -33,10 +37,14 @@ const PROCESSES: [&str; 3] = ["server", "controller-manager", "scheduler"];
 
 impl Plane {
     fn start() -> anyhow::Result<Self> {
+        Self::with(&[])
+    }
+
+    fn with(flags: &'static [&'static str]) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         // A port of its own, so that the server is found again after a restart.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let mut plane = Plane { folder, port, processes: HashMap::new() };
+        let mut plane = Plane { folder, port, flags, processes: HashMap::new() };
         for name in PROCESSES {
             plane.launch(name)?;
         }
@@ -48,12 +56,15 @@ impl Plane {
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let (data, port) = (text(folder.join("data")), self.port.to_string());
         let (kubeconfig, lock) = (text(self.kubeconfig()), text(folder.join(format!("{name}.lock"))));
-        let args = match name {
+        let mut args = match name {
             "server" => {
                 vec![name, "--data-dir", &data, "--listen-client-urls", "http://127.0.0.1:0", "--secure-port", &port]
             }
             _ => vec![name, "--kubeconfig", &kubeconfig, "--leader-elect-identity", name, "--slot-lock", &lock],
         };
+        if name == "controller-manager" {
+            args.extend(self.flags);
+        }
         let process = Process::start(name, folder, &args)?;
         self.processes.insert(name, process);
         Ok(())
@@ -310,5 +321,152 @@ async fn a_pod_without_a_place_is_told_why_and_placed_as_soon_as_there_is_one() 
         if found { Ok(()) } else { Err(format!("{} events", events.len())) }
     })
     .await;
+    Ok(())
+}
+
+/// Renews a node's Lease as its kubelet would, until the task is dropped.
+async fn renew(client: Client, node: &'static str) {
+    let leases = Api::<Object>::of_kind(&client, kind("leases"));
+    let key = ObjectKey::new("kube-node-lease", node);
+    for count in 0_u32.. {
+        let renewed = format!("2026-01-01T00:00:00.{count:06}Z");
+        let spec = json!({"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": renewed});
+        let patch = Patch::Merge(json!({"spec": spec}));
+        if leases.patch(&key, &patch).await.is_err_and(|error| error.is_not_found()) {
+            let metadata = json!({"namespace": key.namespace, "name": key.name});
+            let lease =
+                json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec});
+            let _ = leases.create(&object(lease)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}
+
+/// The node's status of Ready and its taints, as `True` or `Unknown unreachable:NoSchedule …`.
+async fn state_of(client: &Client, node: &str) -> Result<String, String> {
+    let node = Api::<Object>::of_kind(client, kind("nodes")).get(&ObjectKey::new("", node)).await;
+    let node = node.map_err(|e| e.to_string())?.object;
+    let ready = node.condition("Ready").map_or("none", |c| c["status"].as_str().unwrap_or("none"));
+    let taints = node.at(&["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let text = |taint: &Value, field: &str| taint[field].as_str().unwrap_or_default().to_owned();
+    let mut words: Vec<_> = taints
+        .iter()
+        .map(|t| format!("{}:{}", text(t, "key").trim_start_matches("node.kubernetes.io/"), text(t, "effect")))
+        .collect();
+    words.sort();
+    words.insert(0, ready.to_owned());
+    Ok(words.join(" "))
+}
+
+async fn becomes(client: &Client, node: &'static str, state: &'static str) {
+    eventually(LIMIT, state, || async {
+        let now = state_of(client, node).await?;
+        if now == state { Ok(()) } else { Err(now) }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_falls_silent_is_marked_and_comes_back() -> anyhow::Result<()> {
+    let plane = Plane::with(&["--node-monitor-grace-period", "4s"])?;
+    let client = plane.client()?;
+    let kubelets = Kubelets::start(&client);
+    let steady = tokio::spawn(renew(client.clone(), "node01"));
+    let fickle = tokio::spawn(renew(client.clone(), "node02"));
+    for node in ["node01", "node02"] {
+        make_node(&client, node, json!({})).await?;
+        becomes(&client, node, "True").await;
+    }
+    Api::<Object>::of_kind(&client, kind("deployments")).create(&deployment(4, "web:1")).await?;
+    settled(&client, 4).await;
+
+    fickle.abort();
+    becomes(&client, "node02", "Unknown unreachable:NoExecute unreachable:NoSchedule").await;
+    eventually(LIMIT, "no pod of the lost node is ready", || async {
+        let pods = list(&client, "pods").await?;
+        let ready = |pod: &Object| pod.condition("Ready").is_some_and(|c| c["status"] == "True");
+        let wrong = pods.iter().filter(|pod| ready(pod) != (pod.text(&["spec", "nodeName"]) == "node01")).count();
+        if wrong == 0 { Ok(()) } else { Err(format!("{wrong} of {}", pods.len())) }
+    })
+    .await;
+    assert_eq!(state_of(&client, "node01").await.map_err(anyhow::Error::msg)?, "True", "the other is left alone");
+
+    let back = tokio::spawn(renew(client.clone(), "node02"));
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-02T00:00:00Z"}]}});
+    Api::<Object>::of_kind(&client, kind("nodes"))
+        .patch_status(&ObjectKey::new("", "node02"), &Patch::Merge(ready))
+        .await?;
+    becomes(&client, "node02", "True").await;
+    back.abort();
+    steady.abort();
+    drop(kubelets);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn owners_and_namespaces_go_as_they_are_told() -> anyhow::Result<()> {
+    let plane = Plane::start()?;
+    let client = plane.client()?;
+    make_node(&client, "node01", json!({})).await?;
+    let _kubelets = Kubelets::start(&client);
+    let deployments = Api::<Object>::of_kind(&client, kind("deployments"));
+    deployments.create(&deployment(3, "web:1")).await?;
+    settled(&client, 3).await;
+    let uids = |objects: Vec<Object>| {
+        let mut uids: Vec<String> = objects.iter().map(|o| o.uid().to_owned()).collect();
+        uids.sort();
+        uids
+    };
+    let state = || async {
+        let pods = uids(list(&client, "pods").await.map_err(anyhow::Error::msg)?);
+        anyhow::Ok((pods, uids(list(&client, "replicasets").await.map_err(anyhow::Error::msg)?)))
+    };
+    let before = state().await?;
+
+    // Orphan: the deployment goes, its set and its pods stay, and a new deployment takes them in.
+    let orphan = DeleteParams { propagation: Propagation::Orphan, ..DeleteParams::any() };
+    deployments.delete(&web(), &orphan).await?;
+    eventually(LIMIT, "the set is nobody's", || async {
+        let gone = deployments.get_opt(&web()).await.map_err(|e| e.to_string())?.is_none();
+        let owned = list(&client, "replicasets").await?.iter().filter(|set| set.controller().is_some()).count();
+        if gone && owned == 0 { Ok(()) } else { Err(format!("gone {gone}, {owned} owned")) }
+    })
+    .await;
+    deployments.create(&deployment(3, "web:1")).await?;
+    settled(&client, 3).await;
+    assert_eq!(state().await?, before, "taken in, not made anew");
+
+    // Foreground: the deployment goes last.
+    let foreground = DeleteParams { propagation: Propagation::Foreground, ..DeleteParams::any() };
+    deployments.delete(&web(), &foreground).await?;
+    eventually(LIMIT, "all is gone", || async {
+        let gone = deployments.get_opt(&web()).await.map_err(|e| e.to_string())?.is_none();
+        let left = list(&client, "pods").await?.len() + list(&client, "replicasets").await?.len();
+        assert!(!gone || left == 0, "the deployment went before {left} others");
+        if gone && left == 0 { Ok(()) } else { Err(format!("gone {gone}, {left} left")) }
+    })
+    .await;
+
+    // A namespace takes everything with it.
+    let namespaces = Api::<Object>::of_kind(&client, kind("namespaces"));
+    let shop = ObjectKey::new("", "shop");
+    namespaces.create(&object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}))).await?;
+    let mut web = deployment(3, "web:1");
+    web.set(&["metadata", "namespace"], "shop");
+    deployments.create(&web).await?;
+    let pods = Api::<Object>::of_kind(&client, kind("pods"));
+    let bound = || async {
+        let list = pods.list(&ListParams::in_namespace("shop")).await.map_err(|e| e.to_string())?.items;
+        let bound = list.iter().filter(|p| !p.object.text(&["spec", "nodeName"]).is_empty()).count();
+        if bound == 3 { Ok(()) } else { Err(bound.to_string()) }
+    };
+    eventually(LIMIT, "three pods in the namespace", bound).await;
+    namespaces.delete(&shop, &DeleteParams::any()).await?;
+    eventually(LIMIT, "the namespace is gone", || async {
+        let left = namespaces.get_opt(&shop).await.map_err(|e| e.to_string())?;
+        left.map_or(Ok(()), |left| Err(format!("{:?}", left.object.at(&["status"]))))
+    })
+    .await;
+    assert!(pods.list(&ListParams::in_namespace("shop")).await?.items.is_empty());
     Ok(())
 }
