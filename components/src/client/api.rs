@@ -207,7 +207,7 @@ impl<T: Decode> Api<T> {
         let mut stub = self.client.resources();
         let answer = self.client.call(request, |r| async move { stub.delete(r).await }).await?;
         let stored = answer.object.as_ref().map_or(0, |o| o.revision);
-        // A removal leaves no object whose revision could be waited for: the store's own is at or above it.
+        // A removal leaves no object whose revision could be waited for: the header tells the removal's own.
         self.wrote(if answer.removed { answer.header.map_or(stored, |h| h.revision) } else { stored });
         let object = answer.object.map(Cached::from_wire).transpose()?;
         Ok(Deleted { removed: answer.removed, object })

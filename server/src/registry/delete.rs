@@ -65,10 +65,12 @@ impl Registry {
         dry_run: bool,
     ) -> Result<Option<Deleted>, Status> {
         let answer = |object: StoredObject, removed: bool| Deleted { object, revision: self.revision(), removed };
+        // A removal tells its own revision: a client that waits for its cache to show it must not wait for later ones.
+        let gone = |object: StoredObject, revision: i64| Deleted { object, revision, removed: true };
         match step {
             Step::Pending => Ok(Some(answer(current.stored(kind), false))),
             Step::Remove if dry_run => Ok(Some(answer(current.stored(kind), true))),
-            Step::Remove => Ok(self.remove(context, current).await?.map(|_| answer(current.stored(kind), true))),
+            Step::Remove => Ok(self.remove(context, current).await?.map(|at| gone(current.stored(kind), at))),
             Step::Mark { object, then_remove } if dry_run => {
                 Ok(Some(answer(StoredObject::of(kind, *object, current.revision), then_remove)))
             }
@@ -84,7 +86,7 @@ impl Registry {
                     raw: marked.raw().clone(),
                 };
                 // Somebody may have added a finalizer in between; then it is judged anew.
-                Ok(self.remove(context, &marked_now).await?.map(|_| answer(marked, true)))
+                Ok(self.remove(context, &marked_now).await?.map(|at| gone(marked, at)))
             }
         }
     }

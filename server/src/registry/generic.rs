@@ -78,7 +78,7 @@ pub struct Written {
 pub struct Deleted {
     /// The object as it was last stored; marked, if it was not removed.
     pub object: StoredObject,
-    /// The store's revision, at or above the write's.
+    /// The revision of the removal; else the store's, at or above the write's.
     pub revision: i64,
     /// False: it carries a deletionTimestamp and goes later.
     pub removed: bool,

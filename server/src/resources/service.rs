@@ -113,7 +113,10 @@ impl Resources for ResourceService {
         let deleted = self.registry.delete(&context, &target, &options).await?;
         let (object, _) = Viewer::new(&self.registry, &target, v1::View::Object).object(&deleted.object);
         Ok(Response::new(v1::DeleteResponse {
-            header: self.header(deleted.revision),
+            header: Some(v1::Header {
+                revision: deleted.revision,
+                incarnation: self.registry.incarnation().to_owned(),
+            }),
             removed: deleted.removed,
             object: Some(object),
         }))
