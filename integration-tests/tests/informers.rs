@@ -122,3 +122,31 @@ async fn a_hundred_informers_outlive_the_server_and_miss_nothing() {
         tokio::time::timeout(LIMIT, one.task).await.expect("it ends").expect("no panic");
     }
 }
+
+/// A controller that deletes waits for its own deletes to show, and other writes meanwhile must not make that longer.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_answer_to_a_removal_tells_its_own_revision() {
+    let server = Server::start(&[]).expect("a server");
+    let client = Client::new(&config(&server)).expect("a good configuration");
+    let api = Api::<Object>::of_kind(&client, pods());
+    let shutdown = CancellationToken::new();
+    let watching = watch(&config(&server), &shutdown);
+    let pod = |name: &str| {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": name},
+            "spec": {"containers": [{"name": "c", "image": "pause"}]},
+        });
+        Object::from_value(pod).expect("a map")
+    };
+    let created = api.create(&pod("a")).await.expect("created");
+    let delete = async { api.delete(&created.key, &DeleteParams::uid(created.uid.clone())).await.expect("deleted") };
+    let (deleted, writes) = listwatch_components::client::own_writes::record(delete).await;
+    assert!(deleted.removed, "a pod that was never scheduled goes at once");
+    let [write] = writes.as_slice() else { panic!("one write, not {writes:?}") };
+    assert!(write.revision > created.revision);
+    tokio::time::timeout(LIMIT, watching.store.wait_for(write.revision)).await.expect("in time").expect("fed");
+    assert_eq!(watching.store.seen_up_to(), write.revision);
+    assert!(watching.store.is_empty());
+    shutdown.cancel();
+    watching.task.await.expect("no panic");
+}
