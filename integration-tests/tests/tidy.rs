@@ -170,7 +170,8 @@ fn crates_import_downwards_only() {
     let mut faults = Vec::new();
     for source in rust() {
         let Some((_, allowed)) = CRATES.iter().find(|(name, _)| *name == source.krate()) else { continue };
-        for (number, line) in source.code() {
+        // An example in the docs speaks as a user of the crate.
+        for (number, line) in source.code().filter(|(_, l)| !l.trim_start().starts_with("//")) {
             for name in ["listwatch_proto", "listwatch_server", "listwatch_components"] {
                 if line.contains(&format!("{name}::")) && !allowed.contains(&name) {
                     faults.push(format!("{}:{}: {name}", source.path, number + 1));
