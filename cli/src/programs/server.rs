@@ -207,7 +207,7 @@ impl StorageArgs {
     fn log(&self) -> LogSizes {
         let usual = LogSizes::default();
         let segment_bytes = self.log_segment_bytes.unwrap_or(usual.segment_bytes);
-        LogSizes { segment_bytes, first_segment_bytes: usual.first_segment_bytes.min(segment_bytes), ..usual }
+        LogSizes { segment_bytes, first_segment_bytes: usual.first_segment_bytes.min(segment_bytes) }
     }
 
     fn checkpoint(&self) -> CheckpointOptions {
@@ -218,7 +218,6 @@ impl StorageArgs {
             interval: self.checkpoint_interval.unwrap_or(usual.interval),
             log_bytes_max: usual.log_bytes_max.max(log_bytes.saturating_mul(2)),
             retention: self.history_retention.unwrap_or(usual.retention),
-            ..usual
         }
     }
 }

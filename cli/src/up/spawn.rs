@@ -99,7 +99,7 @@ pub(crate) fn spawn(start: &Start<'_>, news: mpsc::Sender<News>) -> anyhow::Resu
                 let _ = news.send(News::Ready { index, run, addresses }).await;
             }
         }
-        let how = child.wait().await.map_or_else(|e| e.to_string(), |status| describe(status));
+        let how = child.wait().await.map_or_else(|e| e.to_string(), describe);
         let _ = news.send(News::Ended { index, run, how }).await;
     });
     Ok(pid)

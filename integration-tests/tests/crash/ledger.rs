@@ -204,7 +204,9 @@ impl Ledger {
                 }
             }
         }
-        gone.iter().for_each(|key| drop(self.leases.remove(key)));
+        for key in &gone {
+            self.leases.remove(key);
+        }
         Ok(())
     }
 

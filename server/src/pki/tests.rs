@@ -1,3 +1,5 @@
+//! The certificate folder: made once, read again, and every damage named.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

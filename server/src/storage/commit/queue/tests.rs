@@ -1,3 +1,5 @@
+//! The queue and the passing on of the lead, under threads.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
