@@ -127,12 +127,18 @@ async fn cluster_gone() {
     let _ = wait.await;
 }
 
-/// Gives freed memory back to the system: what a start needed once would else count to the process for its whole life.
-pub(crate) fn give_back_memory() {
+/// Buffers of at least so many bytes go back to the system when they are freed. Without a fixed bound the allocator
+/// learns from the first one to keep the next: a start after a stop reads its state through a buffer of 8 MiB, which
+/// would count to the process for its whole life. What is needed again and again (messages of 2 MiB) stays below.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const BIG_BUFFER_BYTES: libc::c_int = 4 << 20;
+
+/// Makes the allocator give big buffers back. Call before the first of them is made.
+pub(crate) fn give_big_buffers_back() {
     // Safety: the call takes no pointer and locks what it touches.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     unsafe {
-        libc::malloc_trim(0);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, BIG_BUFFER_BYTES);
     }
 }
 

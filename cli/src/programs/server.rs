@@ -169,6 +169,7 @@ struct SecureArgs {
 pub(crate) fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let ready = args.program.start("server")?;
     let config = args.config()?;
+    program::give_big_buffers_back();
     let runtime = program::runtime()?;
     let _within = runtime.enter();
     runtime.block_on(listwatch_server::run(config, program::stop_signal(), |addresses| {
@@ -176,7 +177,6 @@ pub(crate) fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
         list.extend(addresses.secure.map(|address| ("secure", address)));
         list.extend(addresses.insecure.map(|address| ("insecure", address)));
         ready.ready(&list);
-        program::give_back_memory();
     }))?;
     Ok(ExitCode::SUCCESS)
 }
