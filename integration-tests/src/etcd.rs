@@ -20,6 +20,7 @@ use listwatch_proto::etcd::etcdserverpb::{
 };
 use listwatch_proto::etcd::mvccpb::{Event, event::EventType};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
@@ -125,14 +126,12 @@ impl Client {
     }
 
     /// Opens a stream for watches.
-    ///
-    /// # Errors
-    /// What the server answers.
-    pub async fn watch_stream(&self) -> Result<WatchStream, Status> {
+    pub fn watch_stream(&self) -> WatchStream {
         let (requests, receiver) = mpsc::channel(16);
         let mut client = WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX);
-        let answers = client.watch(ReceiverStream::new(receiver)).await?.into_inner();
-        Ok(WatchStream { requests: Some(requests), answers })
+        // A server may hold its headers back until it has an answer, so the first request must not wait for them.
+        let opening = tokio::spawn(async move { Ok(client.watch(ReceiverStream::new(receiver)).await?.into_inner()) });
+        WatchStream { requests: Some(requests), answers: Answers::Opening(opening) }
     }
 
     /// A stream with one watch, created.
@@ -140,7 +139,7 @@ impl Client {
     /// # Errors
     /// If it is refused.
     pub async fn watch(&self, request: WatchCreateRequest) -> anyhow::Result<WatchStream> {
-        let mut stream = self.watch_stream().await?;
+        let mut stream = self.watch_stream();
         let created = stream.create(request).await?;
         anyhow::ensure!(!created.canceled, "refused: {}", created.cancel_reason);
         Ok(stream)
@@ -151,7 +150,26 @@ impl Client {
 #[derive(Debug)]
 pub struct WatchStream {
     requests: Option<mpsc::Sender<WatchRequest>>,
-    answers: Streaming<WatchResponse>,
+    answers: Answers,
+}
+
+/// The half of a stream that the server writes.
+#[derive(Debug)]
+enum Answers {
+    Opening(JoinHandle<Result<Streaming<WatchResponse>, Status>>),
+    Open(Streaming<WatchResponse>),
+}
+
+impl Answers {
+    async fn message(&mut self) -> anyhow::Result<Option<WatchResponse>> {
+        if let Answers::Opening(opening) = self {
+            *self = Answers::Open(opening.await??);
+        }
+        match self {
+            Answers::Open(answers) => Ok(answers.message().await?),
+            Answers::Opening(_) => anyhow::bail!("still opening"),
+        }
+    }
 }
 
 impl WatchStream {
@@ -218,6 +236,16 @@ impl WatchStream {
         }
         anyhow::ensure!(events.len() == count, "{} events instead of {count}", events.len());
         Ok(events)
+    }
+
+    /// The events of the next answer; progress has none.
+    ///
+    /// # Errors
+    /// As [`WatchStream::next`], and if the watch is cancelled.
+    pub async fn events_of_next(&mut self) -> anyhow::Result<Vec<Event>> {
+        let answer = self.next().await?;
+        anyhow::ensure!(!answer.canceled, "cancelled: {answer:?}");
+        Ok(answer.events)
     }
 
     /// Whether nothing comes for this time.

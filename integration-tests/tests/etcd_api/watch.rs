@@ -25,7 +25,7 @@ async fn created(stream: &mut WatchStream, request: WatchCreateRequest) -> Watch
 async fn a_watch_from_now_begins_after_the_revision_it_is_told() {
     let target = Target::start("now").await;
     let put = target.client.put_at(target.key("a"), "1").await.unwrap();
-    let mut stream = target.client.watch_stream().await.unwrap();
+    let mut stream = target.client.watch_stream();
     let answer = created(&mut stream, watch_prefix(&target.prefix, 0)).await;
     assert_eq!((answer.watch_id, answer.canceled, revision(&answer.header)), (0, false, put));
     let next = target.client.put_at(target.key("a"), "2").await.unwrap();
@@ -78,7 +78,7 @@ async fn a_watch_from_the_future_is_silent_until_then() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ids_are_chosen_skipped_and_refused_as_in_etcd() {
     let target = Target::start("ids").await;
-    let mut stream = target.client.watch_stream().await.unwrap();
+    let mut stream = target.client.watch_stream();
     let with = |watch_id: i64| WatchCreateRequest { watch_id, ..watch_prefix(&target.prefix, 0) };
     assert_eq!(created(&mut stream, with(0)).await.watch_id, 0);
     assert_eq!(created(&mut stream, with(1)).await.watch_id, 1);
@@ -104,7 +104,7 @@ async fn ids_are_chosen_skipped_and_refused_as_in_etcd() {
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_watches_are_refused_and_leave_the_stream_alive() {
     let target = Target::start("refused").await;
-    let mut stream = target.client.watch_stream().await.unwrap();
+    let mut stream = target.client.watch_stream();
     let range = |key: &str, end: &str| WatchCreateRequest {
         key: key.to_owned().into(),
         range_end: end.to_owned().into(),
@@ -117,7 +117,7 @@ async fn impossible_watches_are_refused_and_leave_the_stream_alive() {
     }
     let answer = created(&mut stream, WatchCreateRequest { start_revision: -1, ..range("a", "") }).await;
     assert!(answer.canceled && answer.watch_id == -1 && answer.compact_revision == 0, "{answer:?}");
-    assert_eq!(answer.cancel_reason, "mvcc: required revision has been compacted");
+    assert_eq!(answer.cancel_reason, "etcdserver: mvcc: required revision has been compacted");
     assert!(!created(&mut stream, watch_prefix(&target.prefix, 0)).await.canceled);
     target.client.put(target.key("k"), "v").await.unwrap();
     assert_eq!(stream.events(1).await.unwrap().len(), 1);
@@ -237,7 +237,7 @@ async fn a_large_revision_comes_in_fragments_only_when_allowed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_ends_one_watch_and_nothing_follows() {
     let target = Target::start("cancel").await;
-    let mut stream = target.client.watch_stream().await.unwrap();
+    let mut stream = target.client.watch_stream();
     let gone = created(&mut stream, watch_prefix(&target.prefix, 0)).await.watch_id;
     let kept = created(&mut stream, watch_prefix(&target.prefix, 0)).await.watch_id;
     stream.cancel(4711).await.unwrap();
@@ -263,7 +263,7 @@ async fn a_half_closed_stream_still_delivers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_watches_on_one_stream_all_get_theirs() {
     let target = Target::start("many").await;
-    let mut stream = target.client.watch_stream().await.unwrap();
+    let mut stream = target.client.watch_stream();
     for number in 0..200 {
         let request =
             WatchCreateRequest { key: target.key(&format!("{number}")).into(), ..WatchCreateRequest::default() };

@@ -66,10 +66,9 @@ impl Refusal {
         }
     }
 
-    /// The text as a watch carries it in `cancel_reason`: without the server's prefix (etcd 3.6).
-    pub(super) fn reason(self) -> &'static str {
-        let text = self.parts().1;
-        text.strip_prefix("etcdserver: ").unwrap_or(text)
+    /// The text, which a watch carries in `cancel_reason`.
+    pub(super) fn text(self) -> &'static str {
+        self.parts().1
     }
 }
 
@@ -142,10 +141,5 @@ mod tests {
         check(Error::LeaseNotFound(7), Code::NotFound, "etcdserver: requested lease not found");
         check(Error::LeaseExists(7), Code::FailedPrecondition, "etcdserver: lease already exists");
         check(Error::Closed, Code::Unavailable, "etcdserver: server stopped");
-    }
-
-    #[test]
-    fn a_watch_gets_the_reason_without_prefix() {
-        assert_eq!(Refusal::Compacted.reason(), "mvcc: required revision has been compacted");
     }
 }

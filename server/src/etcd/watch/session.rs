@@ -164,7 +164,7 @@ impl Session {
             return self.refuse(EMPTY_RANGE.to_owned());
         }
         if request.start_revision < 0 {
-            return self.refuse(Refusal::Compacted.reason().to_owned());
+            return self.refuse(Refusal::Compacted.text().to_owned());
         }
         if let Some(unknown) = request.filters.iter().find(|number| FilterType::try_from(**number).is_err()) {
             return self.refuse(error::unknown_enum("watch filter", *unknown).message().to_owned());
