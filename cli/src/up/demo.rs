@@ -2,9 +2,12 @@
 //!
 //! The demo is a client like any other: it applies the example and watches. Who did a step is told from the step: only
 //! the controller-manager makes ReplicaSets and Pods, only the scheduler binds, only kubelets report a pod's state.
+//!
+//! On the data of an earlier start the objects are there already, and their status is of that time until the kubelets
+//! have looked: what was found is told as found, and a pod counts as Running only while its process lives.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     time::{Duration, Instant},
 };
@@ -21,6 +24,8 @@ use super::spec::Plan;
 const EXAMPLE: &str = include_str!("../../../examples/myapp.yaml");
 /// When the pods are not Running by then, the demo says what it sees instead.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Who is told for what an earlier start has left.
+const FOUND: &str = "found in the store";
 /// Events that wait to be printed.
 const QUEUE: usize = 256;
 
@@ -48,8 +53,7 @@ async fn chain(plan: &Plan, begun: Instant) -> anyhow::Result<()> {
     let image = example.at(&["spec", "template", "spec", "containers"]).and_then(|c| c[0]["image"].as_str());
     let what = format!("deployment/{} {word}: {replicas} replicas of {}", example.name(), image.unwrap_or("?"));
     line(applied, begun, revision, "lw apply", &what);
-    let mut chain =
-        Chain { begun, pods: BTreeMap::new(), replica_sets: BTreeMap::new(), wanted: usize::try_from(replicas)? };
+    let mut chain = Chain::new(begun, usize::try_from(replicas)?);
     let waited = tokio::time::timeout(PATIENCE, async {
         while let Some((at, kind, event)) = steps.recv().await {
             chain.step(at, kind, &event);
@@ -118,6 +122,8 @@ struct Chain {
     begun: Instant,
     pods: BTreeMap<String, Pod>,
     replica_sets: BTreeMap<String, i64>,
+    /// The kinds whose initial events are over: what comes now, happens now.
+    live: BTreeSet<&'static str>,
     wanted: usize,
 }
 
@@ -129,6 +135,10 @@ struct Pod {
 }
 
 impl Chain {
+    fn new(begun: Instant, wanted: usize) -> Chain {
+        Chain { begun, pods: BTreeMap::new(), replica_sets: BTreeMap::new(), live: BTreeSet::new(), wanted }
+    }
+
     fn running(&self) -> usize {
         self.pods.values().filter(|pod| pod.ready && pod.phase == "Running").count()
     }
@@ -143,6 +153,9 @@ impl Chain {
             WatchEvent::Deleted(object) => {
                 self.pods.remove(&object.key.name);
             }
+            WatchEvent::Bookmark { initial_events_end: true, .. } => {
+                self.live.insert(kind.kind);
+            }
             WatchEvent::Bookmark { .. } | WatchEvent::Unreadable { .. } => {}
         }
     }
@@ -151,8 +164,8 @@ impl Chain {
         let replicas = set.object.int(&["spec", "replicas"]).unwrap_or(0);
         let before = self.replica_sets.insert(set.key.name.clone(), replicas);
         if before != Some(replicas) {
-            let what = format!("replicaset/{} wants {replicas} pods", set.key.name);
-            line(at, self.begun, set.revision, "controller-manager", &what);
+            let who = if self.live.contains("ReplicaSet") { "controller-manager" } else { FOUND };
+            line(at, self.begun, set.revision, who, &format!("replicaset/{} wants {replicas} pods", set.key.name));
         }
     }
 
@@ -162,11 +175,14 @@ impl Chain {
         let now = Pod {
             node: object.text(&["spec", "nodeName"]).to_owned(),
             phase: object.text(&["status", "phase"]).to_owned(),
-            ready: ready && !object.is_terminating(),
+            ready: ready && !object.is_terminating() && lives(object),
         };
         let name = &pod.key.name;
         let before = self.pods.insert(name.clone(), now.clone());
         let tell = |who: &str, what: &str| line(at, self.begun, pod.revision, who, &format!("pod/{name} {what}"));
+        if !self.live.contains("Pod") {
+            return tell(FOUND, if now.node.is_empty() { "without a node" } else { "bound to a node" });
+        }
         if before.is_none() && now.node.is_empty() {
             tell("controller-manager", "created");
         }
@@ -179,6 +195,19 @@ impl Chain {
             tell(&format!("kubelet-{}", now.node), &format!("{}{ready}", now.phase));
         }
     }
+}
+
+/// Whether the process of every container lives: `process://PID.STARTTICKS`, as the kubelet names it.
+fn lives(pod: &Object) -> bool {
+    let statuses = pod.at(&["status", "containerStatuses"]).and_then(|list| list.as_array());
+    let alive = |id: &str| {
+        let (pid, ticks) = id.strip_prefix("process://")?.split_once('.')?;
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Field 22, counted behind the command's name, which may hold anything.
+        let started = stat.rsplit_once(") ")?.1.split(' ').nth(19)?;
+        Some(started == ticks)
+    };
+    statuses.is_some_and(|list| list.iter().all(|s| s["containerID"].as_str().and_then(alive).unwrap_or(false)))
 }
 
 fn line(at: Instant, begun: Instant, revision: i64, who: &str, what: &str) {
