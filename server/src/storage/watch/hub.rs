@@ -83,9 +83,10 @@ impl Hub {
         let mut state = self.state.lock();
         let state = &mut *state;
         let touched = &mut state.touched;
+        let group = self.dispatched();
         for event in &events {
             state.groups.interested(&event.kv.key, &mut |watcher| {
-                if watcher.offer(event) {
+                if watcher.offer(event, group) {
                     touched.push(watcher.clone());
                 }
             });

@@ -151,6 +151,8 @@ struct State {
     queue_bytes: usize,
     /// Every matching event at or below this revision has been handed over, or was not wanted.
     position: i64,
+    /// The group, by the revision before it, of which the owner will last be told.
+    announced: i64,
     delivered: u64,
 }
 
@@ -180,7 +182,7 @@ impl WatcherShared {
             start if start > current => (Mode::Live, start - 1),
             start => (Mode::Behind, start - 1),
         };
-        let state = State { mode, queue: VecDeque::new(), queue_bytes: 0, position, delivered: 0 };
+        let state = State { mode, queue: VecDeque::new(), queue_bytes: 0, position, announced: 0, delivered: 0 };
         Self { id, options, waker: AtomicWaker::new(), state: Mutex::new(state) }
     }
 
@@ -198,8 +200,10 @@ impl WatcherShared {
         !filtered && self.options.range.contains(key)
     }
 
-    /// Takes a live event; answers whether the owner must be woken when the group is in.
-    pub(super) fn offer(&self, event: &Arc<Event>) -> bool {
+    /// Takes a live event of the group that follows the revision `group`; answers whether the owner must be woken when
+    /// the group is in: once for each group, since the owner may empty its queue of earlier groups, and go to sleep,
+    /// while this one is still coming in.
+    pub(super) fn offer(&self, event: &Arc<Event>, group: i64) -> bool {
         let filtered = match event.kind {
             EventKind::Put => self.options.no_put,
             EventKind::Delete => self.options.no_delete,
@@ -219,7 +223,7 @@ impl WatcherShared {
         }
         state.queue.push_back(event.clone());
         state.queue_bytes += size;
-        state.queue.len() == 1
+        std::mem::replace(&mut state.announced, group) != group
     }
 
     pub(super) fn wake(&self) {
