@@ -155,6 +155,7 @@ pub struct WatchStream {
 
 /// The half of a stream that the server writes.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a test holds a handful of them")]
 enum Answers {
     Opening(JoinHandle<Result<Streaming<WatchResponse>, Status>>),
     Open(Streaming<WatchResponse>),

@@ -456,7 +456,11 @@ mod tests {
             } else {
                 prop_assert_eq!(again, read);
             }
-            prop_assert_eq!(again.to_string(), read.to_string());
+            // As upstream's, a binary quantity that is no multiple of 1024 prints without a suffix and is decimal when
+            // it is read again: "9332818572000" then prints as "9332818572k".
+            if again.format() == read.format() {
+                prop_assert_eq!(again.to_string(), read.to_string());
+            }
         }
 
         #[test]

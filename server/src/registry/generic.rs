@@ -248,7 +248,8 @@ impl Registry {
         self.open_watch(context, target, options).await
     }
 
-    /// All watches that are in step with a cache; one that is catching up stands among the engine's own.
+    /// All watches that a cache serves, in step with it or standing still; one that reads on from the store stands among
+    /// the engine's own.
     pub fn watchers(&self) -> Vec<RegistryWatcher> {
         self.shared.caches.watchers()
     }
