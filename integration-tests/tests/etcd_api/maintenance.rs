@@ -48,7 +48,7 @@ async fn the_cluster_has_one_member() {
     assert_eq!((list.members.len(), header.revision), (1, 0));
     let member = &list.members[0];
     assert_eq!(member.id, header.member_id);
-    assert_eq!(member.client_ur_ls, [target.endpoint.clone()]);
+    assert_eq!(member.client_ur_ls, std::slice::from_ref(&target.endpoint));
     let mut cluster = target.client.cluster.clone();
     let ours = cluster.member_promote(MemberPromoteRequest { id: member.id }).await;
     refused(ours, Code::FailedPrecondition, "etcdserver: can only promote a learner member");
