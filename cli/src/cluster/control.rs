@@ -100,15 +100,19 @@ impl ClusterStatus {
 /// # Errors
 /// If none runs (see [`is_running`]), if it refuses, or if it does not answer.
 pub(crate) fn ask(layout: &Layout, request: &Request) -> anyhow::Result<ClusterStatus> {
-    let stream = UnixStream::connect(layout.control_socket())
-        .with_context(|| format!("cluster {:?} is not running (data in {})", layout.name, layout.root.display()))?;
+    let stream = UnixStream::connect(layout.control_socket()).map_err(|_| {
+        let (name, root, flags) = (&layout.name, layout.root.display(), layout.flags());
+        anyhow::anyhow!("cluster {name:?} is not running (data in {root}): start it with `lw up{flags}`")
+    })?;
     stream.set_read_timeout(Some(ANSWER_LIMIT))?;
     let mut line = serde_json::to_string(request).expect("plain data serializes");
     line.push('\n');
     (&stream).write_all(line.as_bytes()).context("ask the supervisor")?;
     let mut text = String::new();
     BufReader::new(&stream).read_line(&mut text).context("wait for the supervisor's answer")?;
-    let answer: Answer = serde_json::from_str(&text).context("the supervisor went away before it answered")?;
+    let Ok(answer) = serde_json::from_str::<Answer>(&text) else {
+        bail!("the supervisor went away before it answered")
+    };
     match (answer.error, answer.status) {
         (Some(error), _) => bail!(error),
         (None, Some(status)) => Ok(status),

@@ -72,6 +72,11 @@ impl Layout {
         Ok(Layout { name: name.to_owned(), root })
     }
 
+    /// What a command needs to mean this cluster, with a space in front; nothing for the default one.
+    pub(crate) fn flags(&self) -> String {
+        if self.name == DEFAULT_NAME { String::new() } else { format!(" --name {}", self.name) }
+    }
+
     /// Makes the folders, readable by their owner alone.
     pub(crate) fn create(&self) -> anyhow::Result<()> {
         for folder in [self.root.clone(), self.logs(), self.pki(), self.nodes()] {

@@ -20,7 +20,11 @@ pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let layout = locate::cluster(args.cluster.name.as_deref(), args.cluster.data_dir.as_deref())?;
     layout.create()?;
     if control::is_running(&layout) {
-        bail!("cluster {:?} is already running: see `lw status`, or start another with --name", layout.name);
+        bail!(
+            "cluster {:?} is already running: see `lw status{}`, or start another with --name",
+            layout.name,
+            layout.flags()
+        );
     }
     let log = layout.log("up");
     let errors = File::create(&log).with_context(|| format!("open {}", log.display()))?;
@@ -48,7 +52,7 @@ pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
         print!("{line}");
     } else {
         let ms = serde_json::from_str::<serde_json::Value>(&line).ok().and_then(|v| v["ms"].as_u64()).unwrap_or(0);
-        println!("cluster {:?} is ready after {ms} ms; stop it with `lw down`", layout.name);
+        println!("cluster {:?} is ready after {ms} ms; stop it with `lw down{}`", layout.name, layout.flags());
     }
     Ok(ExitCode::SUCCESS)
 }

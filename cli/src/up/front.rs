@@ -66,11 +66,7 @@ fn ready_line(plan: &Plan, ms: u64) {
 }
 
 fn greet(plan: &Plan, ms: u64) {
-    let name = if plan.layout.name == crate::cluster::layout::DEFAULT_NAME {
-        String::new()
-    } else {
-        format!(" --name {}", plan.layout.name)
-    };
+    let name = plan.layout.flags();
     let nodes = plan.nodes.len();
     println!(
         "cluster {:?} is ready after {ms} ms: {nodes} nodes, data in {}",

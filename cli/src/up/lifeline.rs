@@ -7,13 +7,13 @@
 //! Invariant: the near end is close-on-exec and in no child.
 
 use std::{
-    io::Read,
+    io::{ErrorKind, Read},
     net::Shutdown,
     os::{
         fd::{AsRawFd, RawFd},
         unix::net::UnixStream,
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context;
@@ -45,8 +45,16 @@ impl Lifeline {
         drop(far);
         let _ = near.shutdown(Shutdown::Write);
         let _ = near.set_read_timeout(Some(limit));
-        // Nobody writes into a far end: a read returns when the last of them is closed, or when the limit has passed.
-        matches!(near.read(&mut [0u8; 1]), Ok(0))
+        let deadline = Instant::now() + limit;
+        loop {
+            // Nobody writes into a far end: a read returns when the last of them is closed, when the limit has passed, or
+            // when a signal came, which changes nothing about what is waited for.
+            match near.read(&mut [0u8; 1]) {
+                Ok(0) => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted && Instant::now() < deadline => {}
+                _ => return false,
+            }
+        }
     }
 }
 

@@ -77,6 +77,10 @@ async fn connection(stream: UnixStream, orders: mpsc::Sender<Order>, mut status:
     let _ = write.write_all(text.as_bytes()).await;
 }
 
+fn is_server(name: &str) -> bool {
+    name == "server"
+}
+
 async fn carry_out(
     request: Request,
     orders: &mpsc::Sender<Order>,
@@ -92,10 +96,17 @@ async fn carry_out(
     orders.send(Order { request, taken }).await.map_err(|_| gone())?;
     let name = answer.await.map_err(|_| gone())??;
     let Some(wanted) = wanted else { return Ok(status.borrow().clone()) };
-    let reached = status.wait_for(|s| s.stopping || s.component(&name).is_none_or(|c| c.state == wanted));
+    let reached = status.wait_for(|s| {
+        // A component without a server gets ready only when somebody starts the server: that is not waited for.
+        let hopeless = wanted == "Running" && !is_server(&name) && s.component("server").is_none_or(|c| c.pid == 0);
+        s.stopping || s.component(&name).is_none_or(|c| c.state == wanted || (hopeless && c.state == "Starting"))
+    });
     let outcome = tokio::time::timeout(CARRY_OUT_LIMIT, reached).await;
     match outcome.map(|reached| reached.map(|now| now.clone())) {
         Ok(Ok(now)) if now.stopping => Err(gone()),
+        Ok(Ok(now)) if now.component(&name).is_some_and(|c| c.state != wanted) => {
+            Err(format!("{name} was started and waits for the server, which is stopped: `lw start server`"))
+        }
         Ok(Ok(now)) => Ok(now),
         Ok(Err(_)) => Err(gone()),
         Err(_) => {

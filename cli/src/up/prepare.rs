@@ -81,10 +81,11 @@ fn lock_cluster(layout: &Layout) -> anyhow::Result<File> {
         let mut pid = String::new();
         let _ = file.read_to_string(&mut pid);
         bail!(
-            "cluster {:?} is already running (pid {}): see `lw status`, stop it with `lw down`, or start another with \
-             --name",
+            "cluster {:?} is already running (pid {}): see `lw status{flags}`, stop it with `lw down{flags}`, or start \
+             another with --name",
             layout.name,
-            pid.trim()
+            pid.trim(),
+            flags = layout.flags()
         );
     }
     file.set_len(0)?;
