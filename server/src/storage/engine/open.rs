@@ -111,7 +111,7 @@ fn find(options: &EngineOptions, seams: &Seams) -> Result<Found, Error> {
     let dir = &options.dir;
     disk.create_dir(dir).map_err(|source| Error::io("make the folder", dir, source))?;
     let lock = take_lock(&**disk, dir)?;
-    let (state, writer) = open_store(state.open()?, || new_identity(options.cluster_id))?;
+    let (state, mut writer) = open_store(state.open()?, || new_identity(options.cluster_id))?;
     let meta = writer.meta().clone();
     let mut replayed = Replayed::new(options, &meta, Moment::now(&**clock));
     replayed.load(&state)?;
@@ -119,8 +119,10 @@ fn find(options: &EngineOptions, seams: &Seams) -> Result<Found, Error> {
     let mut log_options = LogOptions::new(&log_dir, incarnation_bytes(&meta.identity.incarnation));
     log_options.preallocate = options.durability != Durability::Memory;
     log_options.background = options.background;
+    log_options.begun = writer.log_begun();
     options.log.apply(&mut log_options);
     let log = recover::open(log_options, disk.clone(), clock.clone(), meta.applied.seq, &mut replayed)?;
+    writer.note_log_begun()?;
     let unapplied_bytes = replayed.unapplied_bytes();
     let (store, lessor) = replayed.finish(log.last_revision);
     let sync_cost = match options.durability {

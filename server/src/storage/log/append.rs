@@ -25,6 +25,8 @@ pub struct LogOptions {
     pub first_segment_bytes: u64,
     /// Bytes of a usual segment; sizes grow fourfold up to it.
     pub segment_bytes: u64,
+    /// Whether the log's first segment is known to have been durable: then a log without one is refused.
+    pub begun: bool,
     /// Whether segments are filled with zeros in advance.
     pub preallocate: bool,
     /// Whether the housekeeper has a thread of its own.
@@ -39,6 +41,7 @@ impl LogOptions {
             incarnation,
             first_segment_bytes: 1 << 20,
             segment_bytes: 16 << 20,
+            begun: false,
             preallocate: true,
             background: true,
         }

@@ -53,10 +53,11 @@ pub fn open(
     replay: &mut dyn Replay,
 ) -> Result<Recovered, Error> {
     let dir = options.dir.clone();
-    disk.create_dir(&dir).map_err(|source| Error::io("make the folder", &dir, source))?;
     let mut names = disk.list(&dir).map_err(|source| Error::io("list", &dir, source))?;
     names.retain(|name| SegmentId::from_file_name(name).is_some());
     let mut scan = Scan { disk: &*disk, options: &options, names, applied, last_seq: None, last_revision: 0 };
+    scan.refuse_if_lost()?;
+    disk.create_dir(&dir).map_err(|source| Error::io("make the folder", &dir, source))?;
     let segments = Arc::new(Segments::default());
     let tail = scan.run(&segments, replay)?;
     let last_revision = scan.last_revision;
@@ -86,6 +87,7 @@ impl Scan<'_> {
                 // better.
                 self.refuse_if_it_had_frames(name, id)?;
                 self.refuse_if_vouched(id, &names[index + 1..])?;
+                self.refuse_if_behind(id)?;
                 self.drop_from(&names[index..])?;
                 break;
             };
@@ -107,13 +109,48 @@ impl Scan<'_> {
                     if self.continues(&names[index + 1..])? {
                         continue;
                     }
+                    self.refuse_if_behind(id)?;
                     self.cut(&loaded, at, &names[index + 1..])?;
                     active = Some(segment);
                     break;
                 }
             }
         }
+        self.refuse_if_behind(SegmentId(last_id))?;
         Ok(Tail { active, last_id, seq: self.last_seq.unwrap_or(self.applied) })
+    }
+
+    /// Once the first segment was durable there is always one with a header: the next one is durable before the one
+    /// before it may go.
+    fn refuse_if_lost(&self) -> Result<(), Error> {
+        if !self.options.begun {
+            return Ok(());
+        }
+        for name in &self.names {
+            let id = SegmentId::from_file_name(name).expect("only segments' names are kept");
+            if self.open_segment(name, id)?.is_some() {
+                return Ok(());
+            }
+        }
+        let first = self.names.first().and_then(|name| SegmentId::from_file_name(name));
+        let dir = self.options.dir.display();
+        let reason = match first {
+            Some(_) => format!("no segment in {dir} has a header that can be read, yet the log had begun"),
+            None => format!("there is no segment in {dir}, yet the log had begun"),
+        };
+        Err(self.damage(first.unwrap_or(SegmentId(1)), &reason))
+    }
+
+    /// A checkpoint syncs the log before it takes anything over, so a log that ends before `applied` has lost its end;
+    /// numbers given again would be taken for old ones at the next start.
+    fn refuse_if_behind(&self, id: SegmentId) -> Result<(), Error> {
+        match self.last_seq {
+            Some(last) if last < self.applied => {
+                let applied = self.applied;
+                Err(self.damage(id, &format!("the log ends at frame {last}, yet the state holds it up to {applied}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn open_segment(&self, name: &str, id: SegmentId) -> Result<Option<OpenSegment>, Error> {

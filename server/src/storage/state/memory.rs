@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::StateError;
-use super::seam::{OpenState, State, StateBatch, Visit};
+use super::seam::{Mark, OpenState, State, StateBatch, Visit};
 
 type Tree = BTreeMap<Vec<u8>, Bytes>;
 
@@ -28,7 +28,7 @@ struct Inner {
     visible: Tree,
     durable: Tree,
     unsynced: Vec<StateBatch>,
-    mark: Option<u64>,
+    mark: Option<Mark>,
     /// Calls of apply, sync and mark until one fails.
     fail_in: Option<u64>,
     failed: bool,
@@ -128,14 +128,14 @@ impl State for MemoryState {
         Ok(())
     }
 
-    fn mark(&self, applied: u64) -> Result<(), StateError> {
+    fn mark(&self, mark: Mark) -> Result<(), StateError> {
         let mut inner = self.inner.lock();
         inner.count_call()?;
-        inner.mark = Some(applied);
+        inner.mark = Some(mark);
         Ok(())
     }
 
-    fn marked(&self) -> Result<Option<u64>, StateError> {
+    fn marked(&self) -> Result<Option<Mark>, StateError> {
         Ok(self.inner.lock().mark)
     }
 

@@ -43,7 +43,7 @@ pub use meta::{Applied, Compactions, Floor, Identity, PendingFloor, StateMeta, T
 pub use reader::StateReader;
 pub use record::{LeaseRecord, RecordKind, RecordRef, StateRecord};
 pub use schema::{BATCH_BYTES_MAX, BATCH_RECORDS_MAX, CHUNK_BYTES, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use seam::{OpenState, State, StateBatch, Visit};
+pub use seam::{Mark, OpenState, State, StateBatch, Visit};
 pub use set_hash::SetHash;
 pub use sled::{SledOptions, SledState};
 pub use writer::{StateWriter, open_store};

@@ -39,6 +39,15 @@ impl StateBatch {
     }
 }
 
+/// What stands beside the tree, to be held against tree and log at the next start.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Everything up to this log sequence is durable in the tree.
+    pub applied: u64,
+    /// The log's first segment was durable: from then on there is always one.
+    pub log_begun: bool,
+}
+
 /// What a scan calls for each entry; `Break` ends it early.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, StateError> + 'a;
 
@@ -57,12 +66,12 @@ pub trait State: Send + Sync + fmt::Debug {
     /// Returns once everything applied before is durable. An error is final.
     fn sync(&self) -> Result<(), StateError>;
 
-    /// Notes outside the tree that everything up to log sequence `applied` is durable in it, so that an emptied or
-    /// rolled-back tree is told from a new one. Durable when it returns.
-    fn mark(&self, applied: u64) -> Result<(), StateError>;
+    /// Notes outside the tree how far tree and log were, so that an emptied or rolled-back one is told from a new one.
+    /// Durable when it returns.
+    fn mark(&self, mark: Mark) -> Result<(), StateError>;
 
-    /// The sequence last given to [`State::mark`]; `None` if it never was called.
-    fn marked(&self) -> Result<Option<u64>, StateError>;
+    /// The mark last given to [`State::mark`]; `None` if it never was called.
+    fn marked(&self) -> Result<Option<Mark>, StateError>;
 
     /// Bytes taken on disk.
     fn size_on_disk(&self) -> Result<u64, StateError>;

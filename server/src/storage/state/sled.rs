@@ -22,7 +22,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::StateError;
-use super::seam::{OpenState, State, StateBatch, Visit};
+use super::seam::{Mark, OpenState, State, StateBatch, Visit};
 
 /// Fixed when a store is created; see the module's rules.
 const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
@@ -175,18 +175,18 @@ impl State for SledState {
         })
     }
 
-    fn mark(&self, applied: u64) -> Result<(), StateError> {
+    fn mark(&self, mark: Mark) -> Result<(), StateError> {
         self.write_step("mark the state", || {
-            write_mark(&self.mark_path, applied)
+            write_mark(&self.mark_path, mark)
                 .map_err(|e| StateError::io(format!("write {}", self.mark_path.display()), e))
         })
     }
 
-    fn marked(&self) -> Result<Option<u64>, StateError> {
+    fn marked(&self) -> Result<Option<Mark>, StateError> {
         let place = self.mark_path.display().to_string();
         match fs::read_to_string(&self.mark_path) {
             Ok(text) => match parse_mark(&text) {
-                Some(applied) => Ok(Some(applied)),
+                Some(mark) => Ok(Some(mark)),
                 None => Err(StateError::damaged(place, "the side file of the state cannot be read")),
             },
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -275,9 +275,16 @@ fn panic_reason(action: &str, panic: &(dyn std::any::Any + Send)) -> String {
 
 const MARK_HEAD: &str = "listwatch state mark 1";
 
+/// The line that says that the log has begun; absent before.
+const MARK_LOG: &str = "log begun";
+
 /// Written beside and renamed, so that it is the old or the new one after any crash.
-fn write_mark(path: &Path, applied: u64) -> io::Result<()> {
-    let body = format!("{MARK_HEAD}\napplied {applied}\n");
+fn write_mark(path: &Path, mark: Mark) -> io::Result<()> {
+    let mut body = format!("{MARK_HEAD}\napplied {}\n", mark.applied);
+    if mark.log_begun {
+        body.push_str(MARK_LOG);
+        body.push('\n');
+    }
     let text = format!("{body}crc32c {:08x}\n", crc32c::crc32c(body.as_bytes()));
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
@@ -289,11 +296,20 @@ fn write_mark(path: &Path, applied: u64) -> io::Result<()> {
     sync_parent(path)
 }
 
-fn parse_mark(text: &str) -> Option<u64> {
+fn parse_mark(text: &str) -> Option<Mark> {
     let (body, crc) = text.split_at_checked(text.find("crc32c ")?)?;
     let crc = u32::from_str_radix(crc.strip_prefix("crc32c ")?.trim_end(), 16).ok()?;
-    let applied = body.strip_prefix(MARK_HEAD)?.trim().strip_prefix("applied ")?;
-    if crc32c::crc32c(body.as_bytes()) == crc { applied.parse().ok() } else { None }
+    if crc32c::crc32c(body.as_bytes()) != crc {
+        return None;
+    }
+    let mut lines = body.strip_prefix(MARK_HEAD)?.trim().lines();
+    let applied = lines.next()?.strip_prefix("applied ")?.parse().ok()?;
+    let log_begun = match lines.next() {
+        None => false,
+        Some(MARK_LOG) => true,
+        Some(_) => return None,
+    };
+    if lines.next().is_none() { Some(Mark { applied, log_begun }) } else { None }
 }
 
 #[cfg(test)]
@@ -304,13 +320,17 @@ mod tests {
     fn the_mark_survives_the_round_trip_and_damage_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state.mark");
-        write_mark(&path, 17).unwrap();
-        write_mark(&path, 18).unwrap();
-        let text = fs::read_to_string(&path).unwrap();
-        assert_eq!(parse_mark(&text), Some(18));
-        assert_eq!(parse_mark(&text.replace("18", "19")), None);
-        for end in 0..text.len() - 1 {
-            assert_eq!(parse_mark(&text[..end]), None, "cut at {end}");
+        write_mark(&path, Mark { applied: 17, log_begun: false }).unwrap();
+        for log_begun in [false, true] {
+            let mark = Mark { applied: 18, log_begun };
+            write_mark(&path, mark).unwrap();
+            let text = fs::read_to_string(&path).unwrap();
+            assert_eq!(parse_mark(&text), Some(mark));
+            assert_eq!(parse_mark(&text.replace("18", "19")), None);
+            assert_eq!(parse_mark(&text.replace("log begun\n", "")).is_none(), log_begun);
+            for end in 0..text.len() - 1 {
+                assert_eq!(parse_mark(&text[..end]), None, "cut at {end}");
+            }
         }
     }
 

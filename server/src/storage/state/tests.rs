@@ -292,7 +292,7 @@ fn an_emptied_store_is_told_from_a_new_one() {
 fn a_rolled_back_store_is_noticed() {
     let state = MemoryState::new();
     furnished(Arc::new(state.clone()));
-    state.mark(501).unwrap();
+    state.mark(Mark { applied: 501, log_begun: true }).unwrap();
     assert!(matches!(start(Arc::new(state)), Err(StateError::Damaged { .. })));
 }
 

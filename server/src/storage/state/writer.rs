@@ -16,13 +16,15 @@ use super::meta::{Applied, Compactions, Floor, Identity, StateMeta, Totals};
 use super::reader::{StateReader, read_record};
 use super::record::{Header, LeaseRecord, RecordKind, RecordRef, StateRecord};
 use super::schema::{BASE, BATCH_BYTES_MAX, BATCH_RECORDS_MAX, CURRENT, chunk_key, record_key};
-use super::seam::{State, StateBatch};
+use super::seam::{Mark, State, StateBatch};
 
 /// The writing half of the state. There is one, held by the checkpointer thread.
 #[derive(Debug)]
 pub struct StateWriter {
     state: Arc<dyn State>,
     meta: StateMeta,
+    /// Whether the log's first segment is known to have been durable.
+    log_begun: bool,
     /// The first failed write; what is on disk is unknown from then on, so nothing follows it.
     failed: Option<String>,
 }
@@ -37,21 +39,23 @@ pub fn open_store(
     let marked = state.marked()?;
     let meta = match (StateMeta::load(&*state)?, marked) {
         (Some(meta), marked) => {
-            let marked = marked.unwrap_or(0);
+            let marked = marked.unwrap_or_default().applied;
             if meta.applied.seq < marked {
                 let reason = format!("it holds the log up to {}, yet {marked} was durable", meta.applied.seq);
                 return Err(StateError::damaged("meta/applied", reason));
             }
             meta
         }
-        (None, Some(marked)) => {
-            let reason = format!("it is empty, yet the log up to {marked} was durable in it");
+        (None, Some(mark)) => {
+            let reason = format!("it is empty, yet the log up to {} was durable in it", mark.applied);
             return Err(StateError::damaged("meta/format", reason));
         }
         (None, None) => create_store(&*state, create())?,
     };
     let reader = StateReader::new(Arc::clone(&state));
-    Ok((reader, StateWriter { state, meta, failed: None }))
+    // Nothing is taken over from a log before it has begun; so a mark that does not say so is no way around the rule.
+    let log_begun = marked.is_some_and(|mark| mark.log_begun) || meta.applied.seq > 0;
+    Ok((reader, StateWriter { state, meta, log_begun, failed: None }))
 }
 
 fn create_store(state: &dyn State, identity: Identity) -> Result<StateMeta, StateError> {
@@ -74,7 +78,7 @@ fn create_store(state: &dyn State, identity: Identity) -> Result<StateMeta, Stat
     meta.write_all(&mut batch);
     state.apply(batch)?;
     state.sync()?;
-    state.mark(0)?;
+    state.mark(Mark::default())?;
     Ok(meta)
 }
 
@@ -82,6 +86,21 @@ impl StateWriter {
     /// What stands under `meta/` after the last finished batch.
     pub fn meta(&self) -> &StateMeta {
         &self.meta
+    }
+
+    /// Whether the log's first segment is known to have been durable: then a log without one has been lost.
+    pub fn log_begun(&self) -> bool {
+        self.log_begun
+    }
+
+    /// Notes, durably, that the log's first segment is durable. To be done before anything in it is answered; only the
+    /// first call of a store's life writes.
+    pub fn note_log_begun(&mut self) -> Result<(), StateError> {
+        if self.log_begun {
+            return Ok(());
+        }
+        self.log_begun = true;
+        self.mark()
     }
 
     /// Begins a checkpoint. Dropped unfinished, it leaves `applied` where it was; its written batches stay and do no
@@ -106,7 +125,7 @@ impl StateWriter {
 
     /// Notes beside the tree how far it is. A checkpoint does it; a failure is as final as a failed batch.
     pub(super) fn mark(&mut self) -> Result<(), StateError> {
-        let result = self.state.mark(self.meta.applied.seq);
+        let result = self.state.mark(Mark { applied: self.meta.applied.seq, log_begun: self.log_begun });
         self.remember(result)
     }
 

@@ -9,6 +9,8 @@ mod harness;
 
 mod leases;
 
+mod lost;
+
 mod model;
 
 mod power;
