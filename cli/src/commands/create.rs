@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &CreateArgs) -> Result<ExitCode, Failure> {
     }
     let session = Session::open(&args.session)?;
     let mut report = Report::default();
-    for manifest in args.files.read(&session) {
+    for manifest in args.files.read(&session, "create") {
         let done = match manifest {
             Ok(manifest) => create(args, &session, &manifest).await,
             Err(failure) => Err(failure),

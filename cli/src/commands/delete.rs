@@ -196,7 +196,7 @@ fn params(args: &DeleteArgs) -> DeleteParams {
 
 async fn collect(args: &DeleteArgs, session: &Session, report: &mut Report) -> Result<Vec<Doomed>, Failure> {
     let mut doomed = Vec::new();
-    for manifest in args.files.read(session) {
+    for manifest in args.files.read(session, "delete") {
         match manifest {
             Ok(m) => doomed.push(Doomed { kind: m.kind, key: m.key(), source: Some(m.source) }),
             Err(failure) => report.fail(failure),

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::failure::Failure;
 use super::session::Session;
+use super::strict_value::{StrictValue, too_deep};
 
 /// Where objects are read from.
 #[derive(Debug, Clone, Args)]
@@ -45,8 +46,9 @@ impl Manifest {
 }
 
 impl FileArgs {
-    /// Reads everything, in the order of names and documents; each object gets the namespace it will live in.
-    pub(crate) fn read(&self, session: &Session) -> Vec<Result<Manifest, Failure>> {
+    /// Reads everything, in the order of names and documents; each object gets the namespace it will live in. Files
+    /// that hold nothing to `deed` (apply, create, delete) are a failure: whoever named them expects a deed.
+    pub(crate) fn read(&self, session: &Session, deed: &str) -> Vec<Result<Manifest, Failure>> {
         let mut manifests = Vec::new();
         for name in &self.filenames {
             match self.sources(name) {
@@ -57,6 +59,9 @@ impl FileArgs {
                     }
                 }
             }
+        }
+        if manifests.is_empty() && !self.filenames.is_empty() {
+            manifests.push(Err(Failure::plain(format!("no objects passed to {deed}"))));
         }
         manifests
     }
@@ -164,16 +169,22 @@ fn documents(text: &str) -> Vec<Document<'_>> {
 
 /// A document's value; `None` for `null`.
 fn parse(source: &str, document: &Document<'_>) -> Result<Option<Value>, Failure> {
+    let refuse = |below: usize, why: &str| {
+        let line = document.line + below;
+        Failure::plain(format!("error parsing {source}: document {}, line {line}: {why}", document.number))
+    };
+    if let Some(below) = too_deep(document.text) {
+        return Err(refuse(below, "recursion limit exceeded"));
+    }
     if document.text.trim_start().starts_with('{')
-        && let Ok(value) = serde_json::from_str::<Value>(document.text)
+        && let Ok(StrictValue(value)) = serde_json::from_str(document.text)
     {
         return Ok(Some(value));
     }
-    let value: Value = serde_norway::from_str(document.text).map_err(|error| {
-        let line = error.location().map_or(document.line, |at| document.line + at.line().saturating_sub(1));
+    let StrictValue(value) = serde_norway::from_str(document.text).map_err(|error| {
+        let below = error.location().map_or(0, |at| at.line().saturating_sub(1));
         let text = error.to_string();
-        let reason = text.split(" at line ").next().unwrap_or(&text);
-        Failure::plain(format!("error parsing {source}: document {}, line {line}: {reason}", document.number))
+        refuse(below, text.split(" at line ").next().unwrap_or(&text))
     })?;
     Ok(Some(value).filter(|v| !v.is_null()))
 }
@@ -264,5 +275,24 @@ mod tests {
         assert!(parse("x.yaml", &all[0]).is_ok());
         let error = parse("x.yaml", &all[1]).expect_err("broken").text();
         assert!(error.starts_with("error: error parsing x.yaml: document 2, line 5: "), "{error}");
+    }
+
+    #[test]
+    fn a_key_named_twice_is_refused_with_its_place() {
+        let refusal = |text: &str| parse("x", documents(text).last().expect("one")).expect_err("refused").text();
+        let yaml = refusal("a: 1\n---\nmetadata:\n  name: a\n  name: b\n");
+        assert!(yaml.starts_with("error: error parsing x: document 2, line "), "{yaml}");
+        assert!(yaml.ends_with("metadata: duplicate key \"name\""), "{yaml}");
+        let json = refusal("{\"metadata\": {\"name\": \"a\", \"name\": \"b\"}}");
+        assert_eq!(json, "error: error parsing x: document 1, line 1: metadata: duplicate key \"name\"");
+    }
+
+    #[test]
+    fn a_document_nested_without_end_is_refused_at_once() {
+        for open in ["{\"a\":", "{a: ", "["] {
+            let text = open.repeat(100_000);
+            let error = parse("x", &documents(&text)[0]).expect_err("refused").text();
+            assert_eq!(error, "error: error parsing x: document 1, line 1: recursion limit exceeded");
+        }
     }
 }

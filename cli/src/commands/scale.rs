@@ -74,7 +74,7 @@ async fn collect(
     report: &mut Report,
 ) -> Result<Vec<(&'static Kind, ObjectKey)>, Failure> {
     let mut found = Vec::new();
-    for manifest in args.files.read(session) {
+    for manifest in args.files.read(session, "scale") {
         match manifest {
             Ok(manifest) => found.push((manifest.kind, manifest.key())),
             Err(failure) => report.fail(failure),

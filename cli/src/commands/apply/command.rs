@@ -92,7 +92,7 @@ pub(crate) async fn run(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     }
     let session = Session::open(&args.session)?;
     let mut report = Report::default();
-    for manifest in args.files.read(&session) {
+    for manifest in args.files.read(&session, "apply") {
         let done = match manifest {
             Ok(manifest) => apply(args, &session, &manifest).await,
             Err(failure) => Err(failure),
