@@ -196,6 +196,16 @@ fn refusals_are_kubectls_and_have_exit_codes() {
          find expected key",
         1,
     );
+    for (deed, nothing) in [("apply", ""), ("create", "# only words\n"), ("delete", "---\n---\n")] {
+        shell.refused(&format!("{deed} -f -"), nothing, &format!("error: no objects passed to {deed}"), 1);
+    }
+    shell.refused("apply -f /dev/null", "", "error: no objects passed to apply", 1);
+    shell.refused(
+        "create -f -",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a, name: b}\n",
+        "error: error parsing STDIN: document 1, line 3: metadata: duplicate key \"name\"",
+        1,
+    );
     assert_eq!(shell.run("get pods --colour", "").2, 2);
     let (out, err, code) = shell.run("get pods", "");
     assert_eq!((out.as_str(), err.as_str(), code), ("", "No resources found in default namespace.\n", 0));
@@ -226,6 +236,23 @@ impl Drop for Lines {
         // The command runs for ever by design.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+}
+
+/// Rows of the first list had been printed one by one, each as wide as those before it.
+#[test]
+fn a_watch_begins_with_one_table() {
+    let server = Server::start(&[]).expect("a server");
+    let shell = Shell { server: &server };
+    let names = ["a", "b-name-longer-than-the-first", "c"];
+    let pods: Vec<_> = names.iter().map(|name| POD.replace("wren", name)).collect();
+    let created: String = names.iter().map(|name| format!("pod/{name} created\n")).collect();
+    shell.check("create -f -", &pods.join("---\n"), &created);
+    let watch = Lines::start(&shell, "get pods -w");
+    let lines: Vec<_> = (0..4).map(|_| watch.next()).collect();
+    let second_column = lines[0].find("READY").expect("a column");
+    for line in &lines[1..] {
+        assert_eq!(line.find("0/1"), Some(second_column), "{lines:#?}");
     }
 }
 

@@ -303,9 +303,8 @@ impl Get<'_> {
         }
         let mut shown = Shown { table: Table::default(), columns: first.columns, is_header_due: !self.args.no_headers };
         if !self.args.watch_only {
-            for (row, object) in &first.rows {
-                self.show(kind, &mut shown, EventType::Added, row, object)?;
-            }
+            // In one go, so that they stand as one table.
+            self.show(kind, &mut shown, EventType::Added, &first.rows)?;
         }
         let mut from = (first.revision, first.incarnation);
         let mut backoff = Backoff::new(REWATCH);
@@ -356,22 +355,26 @@ impl Get<'_> {
                 if event.revision <= from.0 || event.r#type() == EventType::Bookmark {
                     continue;
                 }
-                let (row, object) = (event.row.clone().unwrap_or_default(), event.object.clone().unwrap_or_default());
-                self.show(target.kind, shown, event.r#type(), &row, &object)?;
+                let r#type = event.r#type();
+                let row = (event.row.unwrap_or_default(), event.object.unwrap_or_default());
+                self.show(target.kind, shown, r#type, &[row])?;
             }
             let header = message.header.unwrap_or_default();
             *from = (from.0.max(header.revision), header.incarnation);
         }
     }
 
+    /// Shows objects to all of which the same has happened; widths of columns are those of all rows so far.
     fn show(
         &self,
         kind: &'static Kind,
         shown: &mut Shown,
         event: EventType,
-        row: &Row,
-        object: &v1::Object,
+        rows: &[(Row, v1::Object)],
     ) -> Result<(), Failure> {
+        if rows.is_empty() {
+            return Ok(());
+        }
         let out = &mut io::stdout().lock();
         let word = match event {
             EventType::Added => "ADDED",
@@ -381,7 +384,9 @@ impl Get<'_> {
         };
         let word = self.args.output_watch_events.then_some(word);
         if let Some(form) = self.form() {
-            output::print(out, form, kind, &decode(object)?)?;
+            for (_, object) in rows {
+                output::print(out, form, kind, &decode(object)?)?;
+            }
             return Ok(out.flush()?);
         }
         let is_everywhere = self.session.namespace.is_empty();
@@ -390,7 +395,9 @@ impl Get<'_> {
         if std::mem::take(&mut shown.is_header_due) {
             lines.push(shape.header(word.map(|_| "EVENT")));
         }
-        lines.push(shape.line(row, object, word)?);
+        for (row, object) in rows {
+            lines.push(shape.line(row, object, word)?);
+        }
         shown.table.print(out, &lines)?;
         Ok(out.flush()?)
     }

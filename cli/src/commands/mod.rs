@@ -6,7 +6,7 @@
 //! * [`get`], [`describe`], [`events`], [`logs`]: look
 //! * [`apply`], [`create`], [`delete`], [`scale`]: change
 //! * [`session`]: connection, namespace, how objects are named
-//! * [`manifest`]: objects from files
+//! * [`manifest`], [`strict_value`]: objects from files
 //! * [`table`], [`output`], [`yaml`], [`age`]: print
 //! * [`failure`]: errors in kubectl's words
 //! * [`dispatch`]: which is which
@@ -25,7 +25,9 @@ mod manifest;
 mod output;
 mod scale;
 mod session;
+mod strict_value;
 mod table;
 mod yaml;
 
+pub(crate) use apply::with_last_applied;
 pub(crate) use dispatch::{Command, run};

@@ -19,6 +19,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::spec::Plan;
+use crate::commands::with_last_applied;
 
 /// What is applied: the example of the repository.
 const EXAMPLE: &str = include_str!("../../../examples/myapp.yaml");
@@ -105,14 +106,17 @@ async fn follow(kind: &'static Kind, mut watch: Watch<Object>, steps: mpsc::Send
     }
 }
 
-/// Creates the example, or brings an older one to the same spec.
+/// Creates the example, or brings an older one to the same spec; it remembers what was applied, so that a later
+/// `lw apply` has nothing to warn of.
 async fn apply(client: &Client, example: &Object) -> anyhow::Result<(i64, &'static str)> {
-    let api = Api::<Object>::for_object(client, example).context("the example is of a served kind")?;
+    let example = with_last_applied(example);
+    let api = Api::<Object>::for_object(client, &example).context("the example is of a served kind")?;
     let key = example.key();
     let Some(found) = api.get_opt(&key).await? else {
-        return Ok((api.create(example).await?.revision, "created"));
+        return Ok((api.create(&example).await?.revision, "created"));
     };
-    let patch = Patch::Merge(json!({"spec": example.at(&["spec"])}));
+    let annotations = example.at(&["metadata", "annotations"]);
+    let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}, "spec": example.at(&["spec"])}));
     let patched = api.patch(&key, &patch).await?;
     Ok((patched.revision, if patched.revision == found.revision { "unchanged" } else { "configured" }))
 }
