@@ -27,7 +27,7 @@ use crate::config::{Certificates, Config, SecurePort};
 use crate::etcd::{self, EtcdOptions};
 use crate::registry::{EngineStore, Registry, RegistryOptions};
 use crate::resources::{self, PUBLIC_PATHS, ResourceOptions};
-use crate::storage::{Durability, Engine, EngineOptions, Seams};
+use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder};
 use crate::transport::{self, Door, KeepAlive, Tls};
 use certificates::SecureTls;
 
@@ -117,6 +117,11 @@ async fn open(
         ..EngineOptions::new(&config.data_dir)
     };
     let seams = Seams { clock: clock.clone(), ..Seams::real(&config.data_dir) };
+    if config.durability != Durability::Memory {
+        // Before the certificates, so that nothing is put into a folder of somebody else's.
+        let checked = check_folder(&*seams.disk, &config.data_dir);
+        checked.map_err(|source| ServerError::Store { dir: config.data_dir.clone(), source })?;
+    }
     let engine = tokio::task::spawn_blocking(move || Engine::open(options, seams));
     let (dir, clock) = (config.data_dir.clone(), clock.clone());
     let secure = config.secure.clone().zip(ports.addresses.secure);

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use real::RealDisk;
+pub(in crate::storage) use real::{DIR_MODE, FILE_MODE, make_private};
 pub use sim::{Fault, SimDisk};
 
 /// How a file is opened.

@@ -30,7 +30,7 @@ mod replay;
 mod tests;
 
 pub use disk::{Disk, RealDisk, SimDisk};
-pub use engine::{Durability, Engine, EngineOptions, EngineStatus, HashKv, LogSizes, Seams};
+pub use engine::{Durability, Engine, EngineOptions, EngineStatus, HashKv, LogSizes, Seams, check_folder};
 pub use error::Error;
 pub use housekeeping::CheckpointOptions;
 pub use lease::LeaseInfo;

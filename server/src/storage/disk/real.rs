@@ -1,12 +1,17 @@
-//! The operating system's files.
+//! The operating system's files. They hold secrets, so folders and files are their owner's alone.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::{Disk, DiskFile, DiskLock, LockRefused, OpenMode};
+
+/// What a file of the store may be: its owner's alone.
+pub(in crate::storage) const FILE_MODE: u32 = 0o600;
+/// The same for a folder that the store makes.
+pub(in crate::storage) const DIR_MODE: u32 = 0o700;
 
 /// The operating system's files.
 #[derive(Debug, Default)]
@@ -24,7 +29,7 @@ impl Disk for RealDisk {
         if path.is_dir() {
             return Ok(());
         }
-        fs::create_dir_all(path)?;
+        DirBuilder::new().recursive(true).mode(DIR_MODE).create(path)?;
         match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => self.sync_dir(parent),
             _ => Ok(()),
@@ -50,13 +55,15 @@ impl Disk for RealDisk {
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        options.read(true).write(true).mode(FILE_MODE);
         match mode {
             OpenMode::Existing => &mut options,
             OpenMode::CreateNew => options.create_new(true),
             OpenMode::Replace => options.create(true).truncate(true),
         };
-        Ok(Arc::new(RealFile(options.open(path)?)))
+        let file = options.open(path)?;
+        make_private(&file)?;
+        Ok(Arc::new(RealFile(file)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -77,8 +84,10 @@ impl Disk for RealDisk {
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(FILE_MODE)
             .open(path)
             .map_err(LockRefused::Io)?;
+        make_private(&file).map_err(LockRefused::Io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {
@@ -99,6 +108,15 @@ impl Disk for RealDisk {
         write_pid(&mut file).map_err(LockRefused::Io)?;
         Ok(Box::new(RealLock { _file: file }))
     }
+}
+
+/// Takes away what others may do with a file that was there before, say copied in with a wide mode.
+pub(in crate::storage) fn make_private(file: &File) -> io::Result<()> {
+    let mode = file.metadata()?.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    file.set_permissions(Permissions::from_mode(mode & 0o700))
 }
 
 #[derive(Debug)]

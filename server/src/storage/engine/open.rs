@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::Inner;
+use super::folder::check_folder;
 use super::options::{Durability, EngineOptions, Seams};
 use crate::clock::Clock;
 use crate::storage::commit::{Committer, Parts, Queue};
@@ -109,6 +110,7 @@ impl Inner {
 fn find(options: &EngineOptions, seams: &Seams) -> Result<Found, Error> {
     let Seams { disk, state, clock } = seams;
     let dir = &options.dir;
+    check_folder(&**disk, dir)?;
     disk.create_dir(dir).map_err(|source| Error::io("make the folder", dir, source))?;
     let lock = take_lock(&**disk, dir)?;
     let (state, mut writer) = open_store(state.open()?, || new_identity(options.cluster_id))?;

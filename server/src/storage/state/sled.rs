@@ -9,9 +9,10 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 
 use super::StateError;
 use super::seam::{Mark, OpenState, State, StateBatch, Visit};
+use crate::storage::disk::{DIR_MODE, FILE_MODE, make_private};
 
 /// Fixed when a store is created; see the module's rules.
 const SEGMENT_BYTES: usize = 8 * 1024 * 1024;
@@ -79,7 +81,12 @@ impl SledState {
     /// [`StateError::Damaged`] if sled refuses it or panics, [`StateError::Io`].
     pub fn open(options: &SledOptions) -> Result<Self, StateError> {
         let folder = options.path.clone();
-        fs::create_dir_all(&folder).map_err(|e| StateError::io(format!("create {}", folder.display()), e))?;
+        // sled gives its files whatever mode the process has; so nobody else may come near them.
+        let made = DirBuilder::new().recursive(true).mode(DIR_MODE).create(&folder);
+        made.map_err(|e| StateError::io(format!("create {}", folder.display()), e))?;
+        File::open(&folder)
+            .and_then(|file| make_private(&file))
+            .map_err(|e| StateError::io(format!("close {} to others", folder.display()), e))?;
         remove_unfinished_snapshots(&folder)?;
         let config = sled::Config::new()
             .path(&folder)
@@ -184,7 +191,7 @@ impl State for SledState {
 
     fn marked(&self) -> Result<Option<Mark>, StateError> {
         let place = self.mark_path.display().to_string();
-        match fs::read_to_string(&self.mark_path) {
+        match read_mark(&self.mark_path) {
             Ok(text) => match parse_mark(&text) {
                 Some(mark) => Ok(Some(mark)),
                 None => Err(StateError::damaged(place, "the side file of the state cannot be read")),
@@ -242,7 +249,9 @@ fn sync_creation(folder: &Path) -> Result<(), StateError> {
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if entry.file_type().map_err(failed)?.is_file() {
-            File::open(entry.path()).and_then(|file| file.sync_all()).map_err(failed)?;
+            File::open(entry.path())
+                .and_then(|file| make_private(&file).and_then(|()| file.sync_all()))
+                .map_err(failed)?;
         }
     }
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
@@ -289,11 +298,18 @@ fn write_mark(path: &Path, mark: Mark) -> io::Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
     let temporary = PathBuf::from(temporary);
-    let mut file = File::create(&temporary)?;
+    let mut file = File::options().write(true).create(true).truncate(true).mode(FILE_MODE).open(&temporary)?;
+    make_private(&file)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
     sync_parent(path)
+}
+
+fn read_mark(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    make_private(&file)?;
+    io::read_to_string(file)
 }
 
 fn parse_mark(text: &str) -> Option<Mark> {

@@ -5,6 +5,8 @@ mod checkpoints;
 
 mod figures;
 
+mod folder;
+
 mod harness;
 
 mod leases;
