@@ -22,6 +22,8 @@ use crate::clock::{SharedClock, timer_now};
 const JITTER: f64 = 1.2;
 /// How often a candidate looks whether the lock of its slot has become free: a local call of microseconds.
 const SLOT_LOCK_POLL: Duration = Duration::from_millis(100);
+/// Of failures in a row, the first is told and then each of this number: one in about 30 s while waiting.
+const FAILURES_PER_WARNING: u32 = 10;
 
 /// Which Lease, as whom, and how patiently.
 #[derive(Debug, Clone)]
@@ -110,6 +112,8 @@ pub struct LeaderElection {
     slot_lock: Option<SlotLock>,
     observed: Option<Observed>,
     leading: bool,
+    /// Tries in a row that failed otherwise than by a conflict.
+    failures: u32,
 }
 
 /// The record as last seen, and since when it has been so.
@@ -129,6 +133,7 @@ impl LeaderElection {
             slot_lock: None,
             observed: None,
             leading: false,
+            failures: 0,
         }
     }
 
@@ -195,12 +200,12 @@ impl LeaderElection {
             self.try_slot_lock()?;
             match self.try_acquire_or_renew().await {
                 Ok(true) => {
-                    self.leading = true;
+                    (self.leading, self.failures) = (true, 0);
                     tracing::info!(lease = self.config.name, identity = self.config.identity, "leading");
                     return Ok(());
                 }
-                Ok(false) => {}
-                Err(error) => tracing::debug!(lease = self.config.name, %error, "no answer about the lease"),
+                Ok(false) => self.failures = 0,
+                Err(error) => self.note_failure(&error),
             }
             self.pause_before_retry().await?;
         }
@@ -243,13 +248,16 @@ impl LeaderElection {
             let left = good_until.saturating_duration_since(timer_now());
             let began = timer_now();
             match timeout(left, self.try_acquire_or_renew()).await {
-                Ok(Ok(true)) => good_until = began + self.config.renew_deadline,
+                Ok(Ok(true)) => {
+                    self.failures = 0;
+                    good_until = began + self.config.renew_deadline;
+                }
                 Ok(Ok(false)) if self.is_held_by_another() => {
                     tracing::error!(lease = self.config.name, "the lease is in other hands");
                     return;
                 }
                 Ok(Ok(false)) => {}
-                Ok(Err(error)) => tracing::debug!(lease = self.config.name, %error, "renewing failed"),
+                Ok(Err(error)) => self.note_failure(&error),
                 Err(_) => {}
             }
             if timer_now() >= good_until {
@@ -257,6 +265,17 @@ impl LeaderElection {
                 return;
             }
         }
+    }
+
+    /// Tells why the Lease can be neither read nor written (a damaged record, a server that is away), and not too often.
+    fn note_failure(&mut self, error: &Error) {
+        let (lease, failures) = (&self.config.name, self.failures.saturating_add(1));
+        if is_told(failures) {
+            tracing::warn!(lease, failures, %error, "the lease cannot be read or written");
+        } else {
+            tracing::debug!(lease, failures, %error, "the lease cannot be read or written");
+        }
+        self.failures = failures;
     }
 
     fn is_held_by_another(&self) -> bool {
@@ -373,4 +392,20 @@ impl LeaderElection {
 
 fn holder(lease: &Cached<Lease>) -> &str {
     lease.spec.as_ref().and_then(|s| s.holder_identity.as_deref()).unwrap_or_default()
+}
+
+/// Whether the failure of this number in a row is worth a warning.
+fn is_told(failures: u32) -> bool {
+    failures == 1 || failures.is_multiple_of(FAILURES_PER_WARNING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_and_every_tenth_are_told() {
+        let told: Vec<_> = (1..=30).filter(|n| is_told(*n)).collect();
+        assert_eq!(told, [1, 10, 20, 30]);
+    }
 }
