@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", commands::with_causes(error.as_ref()));
             ExitCode::FAILURE
         }
     }

@@ -117,12 +117,15 @@ fn transport_text(reason: &str) -> String {
     }
 }
 
-/// An error with its causes in one line.
+/// An error with its causes in one line; a cause that the text before it has told already is not told again.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        text = format!("{text}: {cause}");
+        let told = cause.to_string();
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
         next = cause.source();
     }
     text
@@ -197,5 +200,14 @@ mod tests {
             text,
             "The connection to the server 127.0.0.1:1 was refused - did you specify the right host or port?"
         );
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow::anyhow!("Not a directory")
+            .context("make the folder x: Not a directory")
+            .context("make the folder x: Not a directory")
+            .context("--data-dir x");
+        assert_eq!(with_causes(error.as_ref()), "--data-dir x: make the folder x: Not a directory");
     }
 }

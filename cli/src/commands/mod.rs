@@ -31,3 +31,4 @@ mod yaml;
 
 pub(crate) use apply::with_last_applied;
 pub(crate) use dispatch::{Command, run};
+pub(crate) use failure::with_causes;

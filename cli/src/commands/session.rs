@@ -4,7 +4,7 @@ use clap::Args;
 use listwatch_components::client::{Api, Client};
 use listwatch_proto::resource::{KINDS, Kind, Object, ObjectKey, Reason};
 
-use super::failure::Failure;
+use super::failure::{Failure, with_causes};
 use crate::connection::ConnectionArgs;
 
 /// Flags of every command on objects.
@@ -40,7 +40,7 @@ impl Session {
     /// Finds the cluster; nothing is dialled yet.
     pub(crate) fn open(args: &SessionArgs) -> Result<Session, Failure> {
         let (config, namespace) =
-            args.connection.command(args.cluster.as_deref()).map_err(|e| Failure::plain(format!("{e:#}")))?;
+            args.connection.command(args.cluster.as_deref()).map_err(|e| Failure::plain(with_causes(e.as_ref())))?;
         let client = Client::new(&config)?;
         let is_namespace_given = args.namespace.is_some();
         Ok(Session { client, namespace: args.namespace.clone().unwrap_or(namespace), is_namespace_given })

@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::spec::Plan;
-use crate::commands::with_last_applied;
+use crate::commands::{with_causes, with_last_applied};
 
 /// What is applied: the example of the repository.
 const EXAMPLE: &str = include_str!("../../../examples/myapp.yaml");
@@ -33,7 +33,7 @@ const QUEUE: usize = 256;
 /// Runs the demo; what goes wrong is told, the cluster stays up.
 pub(crate) async fn run(plan: &Plan, begun: Instant) {
     if let Err(error) = chain(plan, begun).await {
-        eprintln!("demo: {error:#}");
+        eprintln!("demo: {}", with_causes(error.as_ref()));
     }
 }
 

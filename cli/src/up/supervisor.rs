@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     cluster::control::{ClusterStatus, Request},
+    commands::with_causes,
     programs::program,
 };
 
@@ -136,7 +137,7 @@ impl Supervisor<'_> {
         };
         match spawn::spawn(&start, self.send_news.clone()) {
             Ok(pid) => component.started(pid, Instant::now()),
-            Err(error) => component.failed_to_start(format!("{error:#}"), Instant::now()),
+            Err(error) => component.failed_to_start(with_causes(error.as_ref()), Instant::now()),
         }
     }
 
