@@ -17,8 +17,8 @@ use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The variable with the number of the descriptor that ends when the cluster is gone.
-pub(crate) const CLUSTER_PIPE_FD: &str = "LW_CLUSTER_PIPE_FD";
+/// The variable with the number of the descriptor that ends when the cluster is gone; shims read the same.
+pub(crate) use listwatch_components::kubelet::runtime::process::shim::CLUSTER_PIPE_ENV as CLUSTER_PIPE_FD;
 
 /// Flags of every process.
 #[derive(Debug, Clone, Args)]
