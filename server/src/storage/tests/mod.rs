@@ -2,19 +2,10 @@
 
 mod basics;
 mod checkpoints;
-
-mod figures;
-
 mod folder;
-
 mod harness;
-
 mod leases;
-
 mod lost;
-
 mod model;
-
 mod power;
-
 mod watching;
