@@ -17,6 +17,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("core/v1", "api/core/v1/types.go"),
     ("apps/v1", "api/apps/v1/types.go"),
     ("coordination/v1", "api/coordination/v1/types.go"),
+    ("scheduling/v1", "api/scheduling/v1/types.go"),
     ("autoscaling/v1", "api/autoscaling/v1/types.go"),
 ];
 
@@ -26,10 +27,12 @@ const ROOTS: &[&str] = &[
     "core/v1.Node",
     "core/v1.Pod",
     "core/v1.Event",
+    "core/v1.ConfigMap",
     "core/v1.Binding",
     "apps/v1.Deployment",
     "apps/v1.ReplicaSet",
     "coordination/v1.Lease",
+    "scheduling/v1.PriorityClass",
     "autoscaling/v1.Scale",
     "meta/v1.DeleteOptions",
 ];

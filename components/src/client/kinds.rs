@@ -111,9 +111,11 @@ resources![
     core::v1::Node,
     core::v1::Pod,
     core::v1::Event,
+    core::v1::ConfigMap,
     apps::v1::Deployment,
     apps::v1::ReplicaSet,
     coordination::v1::Lease,
+    scheduling::v1::PriorityClass,
 ];
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 //! An untouched store stays at revision 1: they are written at the first use of a resource door, not before.
 
 use bytes::Bytes;
-use listwatch_proto::resource::{Kind, Status, time};
-use serde_json::json;
+use listwatch_proto::resource::{Kind, Object, Status, time};
+use serde_json::{Value, json};
 
+use super::kinds::{SYSTEM_CLASSES, system_class_object};
 use super::stored::encode;
 use super::{Guard, Registry, Write};
 use crate::storage::Origin;
@@ -23,27 +24,34 @@ impl Registry {
     }
 
     async fn write_first_objects(&self) -> Result<(), Status> {
-        let kind = Kind::by_api_version("v1", "Namespace").expect("Namespace is a served kind");
-        let origin = Origin::user("system:registry");
         for name in NAMESPACES {
-            if self.current(kind, "", name).await?.is_some() {
-                continue;
-            }
             let namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace",
-                "metadata": {
-                    "name": name, "uid": uuid::Uuid::new_v4().to_string(), "creationTimestamp": time(self.now()),
-                    "labels": {"kubernetes.io/metadata.name": name},
-                },
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
                 "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
             });
-            let object = listwatch_proto::resource::Object::from_value(namespace).expect("a literal map");
-            let key = Bytes::from(kind.key("", name));
-            let guard = Guard { key: key.clone(), mod_revision: 0 };
-            let write = Write::Put { key, value: encode(&object), lease: 0 };
-            // Refused means that another server has just written it, which is as good.
-            self.shared.store.commit(vec![guard], vec![write], &origin).await?;
+            self.write_first_object(namespace).await?;
         }
+        for class in &SYSTEM_CLASSES {
+            self.write_first_object(system_class_object(class)).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_first_object(&self, object: Value) -> Result<(), Status> {
+        let mut object = Object::from_value(object).expect("a literal map");
+        let kind = Kind::by_api_version(object.api_version(), object.kind_name()).expect("a served kind");
+        let key = Bytes::from(kind.key("", object.name()));
+        // Whatever is there stays, even if it is damaged: only its owner can say what it should be.
+        if self.shared.store.get(&key).await?.0.is_some() {
+            return Ok(());
+        }
+        object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+        object.set(&["metadata", "creationTimestamp"], time(self.now()));
+        let guard = Guard { key: key.clone(), mod_revision: 0 };
+        let write = Write::Put { key, value: encode(&object), lease: 0 };
+        // Refused means that another server has just written it, which is as good.
+        self.shared.store.commit(vec![guard], vec![write], &Origin::user("system:registry")).await?;
         Ok(())
     }
 }

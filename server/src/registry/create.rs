@@ -80,6 +80,8 @@ impl Registry {
         let rules = strategy(kind);
         self.fill_in(rules, &mut object);
         let prefix = generated_prefix(&object);
+        let mut namespace = self.admit_into_namespace(kind, &object).await?;
+        self.admit(kind, &mut object).await?;
         rules.prepare_create(&mut object).map_err(|why| Status::forbidden(kind, object.name(), &why))?;
         let mut attempts = 0;
         let mut rounds = 0;
@@ -88,14 +90,14 @@ impl Registry {
                 object.set(&["metadata", "name"], generated_name(prefix));
                 attempts += 1;
             }
-            let namespace = self.admit_into_namespace(kind, &object).await?;
             let mut faults = Faults::new();
             validate_new_metadata(kind, rules, &object, &mut faults);
             rules.validate_create(&object, &mut faults);
             if !faults.is_empty() {
                 return Err(Status::invalid(kind, object.name(), faults.into_causes()));
             }
-            match self.insert(context, kind, &object, namespace, dry_run).await? {
+            self.admit_valid(kind, &object, None).await?;
+            match self.insert(context, kind, &object, namespace.clone(), dry_run).await? {
                 Inserted::Done(stored) => {
                     warnings.extend(rules.warnings(&object));
                     return Ok(stored);
@@ -103,7 +105,10 @@ impl Registry {
                 Inserted::Exists(_) if prefix.is_some() && attempts < NAME_ATTEMPTS => {}
                 Inserted::Exists(existing) => return Err(exists(kind, &object, &existing, prefix.is_some())),
                 // The namespace changed in between; it is looked at again.
-                Inserted::Raced if rounds < ROUNDS_MAX => rounds += 1,
+                Inserted::Raced if rounds < ROUNDS_MAX => {
+                    rounds += 1;
+                    namespace = self.admit_into_namespace(kind, &object).await?;
+                }
                 Inserted::Raced => return Err(super::update::too_busy(kind, object.name())),
             }
         }

@@ -8,7 +8,7 @@ use listwatch_proto::resource::{Kind, Object, Status, parse_time, time};
 use serde_json::Value;
 
 use super::current::{Current, ROUNDS_MAX};
-use super::kinds::{Grace, strategy};
+use super::kinds::{Grace, SYSTEM_CLASSES, strategy};
 use super::update::too_busy;
 use super::{DeleteOptions, Deleted, Propagation, Registry, RequestContext, StoredObject, Target};
 
@@ -38,6 +38,10 @@ impl Registry {
         let kind = target.kind;
         if kind.kind == "Namespace" && super::bootstrap::IMMORTAL.contains(&target.name.as_str()) {
             return Err(Status::forbidden(kind, &target.name, "this namespace may not be deleted"));
+        }
+        if kind.kind == "PriorityClass" && SYSTEM_CLASSES.iter().any(|class| class.name == target.name) {
+            let why = "this is a system priority class and cannot be deleted";
+            return Err(Status::forbidden(kind, &target.name, why));
         }
         for _ in 0..ROUNDS_MAX {
             let Some(current) = self.current(kind, &target.namespace, &target.name).await? else {

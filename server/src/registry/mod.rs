@@ -10,6 +10,7 @@
 //! * every write is guarded by the revision of the object it was judged on;
 //! * a value under `/registry` that is no object is reported and served around, never a crash.
 
+mod admission;
 mod binding;
 mod body;
 mod bootstrap;

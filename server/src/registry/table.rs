@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Column {
     /// `Up-to-date`.
     pub name: &'static str,
-    /// `string`, `integer`, `date`.
+    /// `string`, `integer`, `boolean`.
     pub data_type: &'static str,
     /// `name` for the name column, else empty.
     pub format: &'static str,
@@ -24,6 +24,8 @@ pub enum Cell {
     Text(String),
     /// A number, in columns of type `integer`.
     Int(i64),
+    /// Yes or no, in columns of type `boolean`.
+    Flag(bool),
 }
 
 impl fmt::Display for Cell {
@@ -31,6 +33,7 @@ impl fmt::Display for Cell {
         match self {
             Cell::Text(text) => f.write_str(text),
             Cell::Int(number) => write!(f, "{number}"),
+            Cell::Flag(flag) => write!(f, "{flag}"),
         }
     }
 }

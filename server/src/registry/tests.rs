@@ -93,9 +93,12 @@ async fn an_untouched_store_stays_empty_until_the_first_verb() {
     assert_eq!(bed.registry.revision(), 1);
     let page = bed.list(ListOptions::default()).await.expect("a list");
     assert!(page.items.is_empty());
-    let expected = ["default", "kube-node-lease", "kube-public", "kube-system"];
-    assert_eq!(bed.store.keys(), expected.map(|n| format!("/registry/namespaces/{n}")));
-    assert_eq!(bed.registry.revision(), 5);
+    let namespaces = ["default", "kube-node-lease", "kube-public", "kube-system"];
+    let classes = ["system-cluster-critical", "system-node-critical"];
+    let namespaces = namespaces.map(|n| format!("/registry/namespaces/{n}"));
+    let classes = classes.map(|n| format!("/registry/priorityclasses/{n}"));
+    assert_eq!(bed.store.keys(), [&namespaces[..], &classes[..]].concat());
+    assert_eq!(bed.registry.revision(), 7);
 }
 
 #[tokio::test]
@@ -448,4 +451,5 @@ async fn stored_values_have_no_resource_version() {
 
 mod cached;
 mod engine;
+mod priority;
 mod recorded;

@@ -88,6 +88,7 @@ impl Registry {
         if !faults.is_empty() {
             return Err(Status::invalid(kind, old.name(), faults.into_causes()));
         }
+        self.admit_valid(kind, &new, Some(old)).await?;
         if old.is_terminating() && rules.may_go(&new) {
             // The last finalizer is gone: the object goes with it, in this request.
             if !dry_run && self.remove(context, current).await?.is_none() {

@@ -3,6 +3,7 @@
 //! One file for a kind, one [`Strategy`] in it. The rules that kinds share stand beside them: metadata, the pod template
 //! with its containers and volumes, names and labels. Texts of refusals are upstream's (Kubernetes 1.36).
 
+mod config_map;
 mod container;
 mod deployment;
 mod environment;
@@ -21,6 +22,7 @@ mod pod_scheduling;
 mod pod_spec;
 mod pod_update;
 mod print;
+mod priority_class;
 mod probe;
 mod replica_set;
 mod scale;
@@ -33,5 +35,6 @@ mod workload;
 pub(super) use faults::quote as quoted;
 pub(super) use faults::{Faults, Path};
 pub(super) use metadata::{validate_new as validate_new_metadata, validate_update as validate_metadata_update};
+pub(super) use priority_class::{SYSTEM_CLASSES, system_object as system_class_object};
 pub(super) use scale::{read as read_scale, write as write_scale};
 pub(super) use strategy::{Grace, Part, Strategy, strategy};

@@ -15,9 +15,6 @@ pub(super) struct PodStrategy;
 
 /// How long a pod stays on a node that is not ready or out of reach, unless it says otherwise.
 const STAY_SECS: i64 = 300;
-/// The priority classes that are built in.
-const CRITICAL: [(&str, i64); 2] =
-    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
 impl Strategy for PodStrategy {
     fn schema(&self) -> &'static str {
@@ -47,7 +44,6 @@ impl Strategy for PodStrategy {
                 "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
             }]);
         }
-        priority(spec)?;
         let class = txt(spec, "runtimeClassName");
         if !class.is_empty() {
             return Err(format!("pod rejected: RuntimeClass {class:?} not found"));
@@ -165,25 +161,6 @@ impl Strategy for PodStrategy {
 fn qos_class(object: &Object) -> &'static str {
     let resources = object.at(&["spec"]).and_then(|spec| PodResources::of_spec(spec).ok()).unwrap_or_default();
     resources.qos_class().as_str()
-}
-
-/// The priority of the built-in class, or none (Priority admission).
-fn priority(spec: &mut Value) -> Result<(), String> {
-    let class = txt(spec, "priorityClassName").to_owned();
-    let value = match CRITICAL.iter().find(|(name, _)| *name == class) {
-        Some((_, value)) => *value,
-        None if class.is_empty() => 0,
-        None => return Err(format!("no PriorityClass with name {class} was found")),
-    };
-    if let Some(own) = spec["priority"].as_i64().filter(|own| *own != value) {
-        return Err(format!(
-            "the integer value of priority ({own}) must not be provided in pod spec; priority admission controller \
-             computed {value} from the given PriorityClass name"
-        ));
-    }
-    default(spec, "priority", value);
-    default(spec, "preemptionPolicy", "PreemptLowerPriority");
-    Ok(())
 }
 
 /// Pods stay a while on nodes that fail (DefaultTolerationSeconds admission).

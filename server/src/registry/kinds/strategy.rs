@@ -4,7 +4,7 @@ use listwatch_proto::resource::{Kind, Object};
 
 use super::super::table::{Cell, Column};
 use super::faults::Faults;
-use super::{deployment, event, lease, namespace, node, pod, replica_set};
+use super::{config_map, deployment, event, lease, namespace, node, pod, priority_class, replica_set};
 
 /// Which part of an object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,9 +113,11 @@ pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
         ("", "Node") => &node::NodeStrategy,
         ("", "Pod") => &pod::PodStrategy,
         ("", "Event") => &event::EventStrategy,
+        ("", "ConfigMap") => &config_map::ConfigMapStrategy,
         ("apps", "Deployment") => &deployment::DeploymentStrategy,
         ("apps", "ReplicaSet") => &replica_set::ReplicaSetStrategy,
         ("coordination.k8s.io", "Lease") => &lease::LeaseStrategy,
+        ("scheduling.k8s.io", "PriorityClass") => &priority_class::PriorityClassStrategy,
         (group, kind) => unreachable!("{kind} of {group:?} is listed as served and has no strategy"),
     }
 }

@@ -8,6 +8,7 @@ const TABLES: &[&str] = &[
     include_str!("tables/core_v1.txt"),
     include_str!("tables/apps_v1.txt"),
     include_str!("tables/coordination_v1.txt"),
+    include_str!("tables/scheduling_v1.txt"),
     include_str!("tables/autoscaling_v1.txt"),
 ];
 

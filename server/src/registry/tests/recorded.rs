@@ -171,6 +171,7 @@ impl Case {
         let cell = |cell: &crate::registry::Cell| match cell {
             crate::registry::Cell::Text(text) => json!(text),
             crate::registry::Cell::Int(number) => json!(number),
+            crate::registry::Cell::Flag(flag) => json!(flag),
         };
         let rows: Vec<Value> =
             items.iter().map(|o| json!({"cells": self.registry.row(o).iter().map(cell).collect::<Vec<_>>()})).collect();
