@@ -7,13 +7,14 @@
 //! that are still under way.
 //!
 //! In reading order: [`pod`], [`node`] (what is cached), [`caches`], [`ownership`]; then [`replica_set`], [`deployment`],
-//! [`node_lifecycle`], [`pod_gc`], [`garbage_collector`], [`namespace`]; [`program`] puts them together.
+//! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`garbage_collector`], [`namespace`]; [`program`] puts them together.
 
 pub mod node;
 pub mod pod;
 
 pub mod caches;
 pub mod ownership;
+mod pod_status;
 mod tools;
 
 pub mod deployment;
@@ -22,6 +23,7 @@ pub mod namespace;
 pub mod node_lifecycle;
 pub mod pod_gc;
 pub mod replica_set;
+pub mod taint_eviction;
 
 mod program;
 mod wiring;

@@ -1,6 +1,7 @@
 //! Nodes and their Leases as the controllers hold them: how a node does, and when it was last heard of.
 
-use listwatch_proto::resource::{OwnerReference, Taint};
+use listwatch_proto::resource::toleration::NO_EXECUTE;
+use listwatch_proto::resource::{Object, OwnerReference, Taint};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -31,6 +32,10 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub unschedulable: bool,
+    /// Region and zone by label, joined; empty: the node names none.
+    pub zone: Box<str>,
+    /// By label: whether it is not counted when a zone is judged.
+    pub uncounted: bool,
     /// Conditions by type: whether it is so, and the heartbeat that said so.
     pub conditions: Vec<Condition>,
 }
@@ -65,15 +70,27 @@ impl Node {
         self.conditions.iter().find(|c| *c.kind == *kind)
     }
 
+    /// The taints that make pods leave.
+    pub fn evicting(&self) -> impl Iterator<Item = &Taint> {
+        self.taints.iter().filter(|taint| taint.effect == NO_EXECUTE)
+    }
+
     /// The condition `Ready`; unknown if the kubelet has not said.
     pub fn ready(&self) -> Truth {
         self.condition("Ready").map_or(Truth::Unknown, |c| c.status)
     }
 }
 
+/// The labels that say where a node stands.
+const REGION: &str = "topology.kubernetes.io/region";
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// The label of a node that says nothing about its zone.
+const UNCOUNTED: &str = "node.kubernetes.io/exclude-disruption";
+
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct WireMetadata {
+    labels: Option<std::collections::BTreeMap<String, String>>,
     owner_references: Option<Vec<OwnerReference>>,
     finalizers: Option<Vec<String>>,
     deletion_timestamp: Option<String>,
@@ -116,7 +133,20 @@ struct WireLeaseSpec {
 
 impl Decode for Node {
     fn decode(wire: &listwatch_proto::v1::Object) -> Result<Self, serde_json::Error> {
-        let WireNode { metadata, spec, status } = serde_json::from_slice(&wire.json)?;
+        serde_json::from_slice::<WireNode>(&wire.json).map(Node::from)
+    }
+}
+
+impl Node {
+    /// Reads a node that came as JSON.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        object.decode::<WireNode>().map(Node::from)
+    }
+}
+
+impl From<WireNode> for Node {
+    fn from(wire: WireNode) -> Self {
+        let WireNode { metadata, spec, status } = wire;
         let text = |value: &Value| value.as_str().unwrap_or_default().into();
         let condition = |value: &Value| Condition {
             kind: text(&value["type"]),
@@ -127,14 +157,22 @@ impl Decode for Node {
             },
             heartbeat: text(&value["lastHeartbeatTime"]),
         };
-        Ok(Node {
+        let labels = metadata.labels.unwrap_or_default();
+        let label = |key: &str| labels.get(key).map_or("", String::as_str);
+        let zone = match (label(REGION), label(ZONE)) {
+            ("", "") => "".into(),
+            (region, zone) => format!("{region}/{zone}").into(),
+        };
+        Node {
+            uncounted: labels.contains_key(UNCOUNTED),
+            zone,
             owners: metadata.owner_references.unwrap_or_default(),
             finalizers: metadata.finalizers.unwrap_or_default(),
             terminating: metadata.deletion_timestamp.is_some(),
             taints: spec.taints.unwrap_or_default(),
             unschedulable: spec.unschedulable,
             conditions: status.conditions.iter().flatten().map(condition).collect(),
-        })
+        }
     }
 }
 

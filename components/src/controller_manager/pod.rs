@@ -2,10 +2,11 @@
 //!
 //! Invariant: small, for there may be a hundred thousand; whoever writes a pod reads it whole first.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
-use listwatch_proto::resource::{OwnerReference, parse_time};
+use listwatch_proto::resource::toleration::{NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHABLE, Toleration};
+use listwatch_proto::resource::{Object, OwnerReference, parse_time};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -45,6 +46,10 @@ pub struct Pod {
     pub terminating: bool,
     /// `spec.nodeName`; empty: none.
     pub node: Box<str>,
+    /// Since when it has been on that node, as far as the object says.
+    pub placed: Timestamp,
+    /// `spec.tolerations`, of those the ones that NoExecute taints may meet.
+    pub tolerations: Arc<[Toleration]>,
     /// `status.phase`.
     pub phase: Phase,
     /// Since when it has been ready; none: it is not.
@@ -55,6 +60,24 @@ pub struct Pod {
     pub deletion_cost: i32,
     /// `status.reason` and `status.message` of a pod that failed as a whole.
     pub failure: Option<Box<(String, String)>>,
+}
+
+/// What the API server gives every pod that says nothing about a lost node; shared, since nearly all pods have it.
+static DEFAULT_TOLERATIONS: LazyLock<Arc<[Toleration]>> = LazyLock::new(|| {
+    let of = |key: &str| Toleration {
+        key: key.to_owned(),
+        operator: "Exists".to_owned(),
+        effect: NO_EXECUTE.to_owned(),
+        toleration_seconds: Some(300),
+        ..Toleration::default()
+    };
+    Arc::from([of(TAINT_NOT_READY), of(TAINT_UNREACHABLE)])
+});
+
+fn shared(tolerations: Option<Vec<Toleration>>) -> Arc<[Toleration]> {
+    let mut kept = tolerations.unwrap_or_default();
+    kept.retain(|t| t.effect.is_empty() || t.effect == NO_EXECUTE);
+    if kept[..] == DEFAULT_TOLERATIONS[..] { DEFAULT_TOLERATIONS.clone() } else { kept.into() }
 }
 
 /// A pod of the cache.
@@ -88,6 +111,13 @@ impl Pod {
     }
 }
 
+impl Pod {
+    /// Reads a pod that came as JSON.
+    pub fn of(object: &Object) -> Result<Self, serde_json::Error> {
+        object.decode::<WirePod>().map(Pod::from)
+    }
+}
+
 impl Decode for Pod {
     fn decode(wire: &listwatch_proto::v1::Object) -> Result<Self, serde_json::Error> {
         serde_json::from_slice::<WirePod>(&wire.json).map(Pod::from)
@@ -118,6 +148,7 @@ struct WireMetadata {
 #[serde(rename_all = "camelCase", default)]
 struct WireSpec {
     node_name: Option<Box<str>>,
+    tolerations: Option<Vec<Toleration>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -149,6 +180,8 @@ impl From<WirePod> for Pod {
     fn from(wire: WirePod) -> Self {
         let WirePod { metadata, spec, status } = wire;
         let time = |text: Option<&String>| text.and_then(|t| parse_time(t)).unwrap_or(Timestamp::UNIX_EPOCH);
+        let created = time(metadata.creation_timestamp.as_ref());
+        let placed = status.conditions.iter().flatten().find(|c| c.r#type == "PodScheduled" && c.status == "True");
         let ready = status.conditions.iter().flatten().find(|c| c.r#type == "Ready" && c.status == "True");
         let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
         let cost = metadata.annotations.as_ref().and_then(|a| a.get(DELETION_COST)?.as_str()?.parse().ok());
@@ -156,7 +189,9 @@ impl From<WirePod> for Pod {
             labels: metadata.labels.into_iter().flatten().collect(),
             owners: metadata.owner_references.unwrap_or_default(),
             finalizers: metadata.finalizers.unwrap_or_default(),
-            created: time(metadata.creation_timestamp.as_ref()),
+            created,
+            placed: placed.map_or(created, |c| time(c.last_transition_time.as_ref()).max(created)),
+            tolerations: shared(spec.tolerations),
             terminating: metadata.deletion_timestamp.is_some(),
             node: spec.node_name.unwrap_or_default(),
             phase: match status.phase.as_deref() {
@@ -192,6 +227,23 @@ mod tests {
         assert_eq!((pod.label("b"), pod.restarts, pod.deletion_cost), (Some("2"), 5, -3));
         assert_eq!(pod.controller().map(|o| o.uid.as_str()), Some("u"));
         assert!(pod.is_active());
+        assert_eq!(pod.placed, pod.created);
         assert_eq!(pod.available_at(10), "2026-01-01T00:00:15Z".parse().ok());
+    }
+    #[test]
+    fn the_tolerations_that_all_pods_have_are_held_once() {
+        let default = |key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+        let pod = |tolerations: serde_json::Value| {
+            let json = json!({"metadata": {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "spec": {"tolerations": tolerations},
+                "status": {"conditions": [
+                    {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:07Z"}]}});
+            serde_json::from_value::<WirePod>(json).map(Pod::from).expect("a pod")
+        };
+        let plain = || pod(json!([default(TAINT_NOT_READY), default(TAINT_UNREACHABLE)]));
+        assert!(Arc::ptr_eq(&plain().tolerations, &plain().tolerations));
+        assert_eq!(plain().placed, "2026-01-01T00:00:07Z".parse().expect("a time"));
+        let own = pod(json!([default("k"), {"key": "s", "operator": "Exists", "effect": "NoSchedule"}]));
+        assert_eq!(own.tolerations.iter().map(|t| t.key.as_str()).collect::<Vec<_>>(), ["k"]);
     }
 }

@@ -17,10 +17,11 @@ use crate::clock::SharedClock;
 use crate::runtime::{ElectionConfig, ElectionError, LeaderElection, Outcome, Recorder, RecorderTask};
 
 /// The components that Events of this program name as their source.
-const SOURCES: [&str; 6] = [
+const SOURCES: &[&str] = &[
     "deployment-controller",
     "replicaset-controller",
     "node-controller",
+    "taint-eviction-controller",
     "pod-garbage-collector-controller",
     "namespace-controller",
     "controller-manager",
@@ -59,7 +60,7 @@ impl Recorders {
     fn new(client: &Client, clock: &SharedClock) -> (Self, Vec<RecorderTask>) {
         let mut tasks = Vec::new();
         let mut recorders = BTreeMap::new();
-        for source in SOURCES {
+        for &source in SOURCES {
             let (recorder, task) = Recorder::new(client, source, "", clock.clone());
             recorders.insert(source, recorder);
             tasks.push(task);

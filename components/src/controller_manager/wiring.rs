@@ -8,7 +8,7 @@ use listwatch_proto::resource::{Kind, Object, ObjectKey};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::caches::{Caches, Informers, Owned, kind};
+use super::caches::{BY_NODE, Caches, Informers, Owned, kind};
 use super::deployment::{DeploymentReconciler, deployments_of};
 use super::garbage_collector::{GarbageCollector, Graph, Members};
 use super::namespace::NamespaceReconciler;
@@ -16,6 +16,7 @@ use super::node_lifecycle::{LEASE_NAMESPACE, NodeLifecycleReconciler};
 use super::pod_gc::{FINISHED_KEY, PodGcReconciler, key_of_node, orphaned};
 use super::program::{Options, Recorders};
 use super::replica_set::{ReplicaSetReconciler, sets_of};
+use super::taint_eviction::TaintEvictionReconciler;
 use crate::client::{Cached, Client};
 use crate::runtime::{Change, Controller, Informer, RateLimitedQueue, Reconciler};
 
@@ -30,6 +31,7 @@ pub(super) struct Controllers {
     deployment: Controller<DeploymentReconciler>,
     replica_set: Controller<ReplicaSetReconciler>,
     node_lifecycle: Controller<NodeLifecycleReconciler>,
+    taint_eviction: Controller<TaintEvictionReconciler>,
     pod_gc: Controller<PodGcReconciler>,
     namespace: Controller<NamespaceReconciler>,
     collectors: Vec<Controller<GarbageCollector>>,
@@ -69,6 +71,12 @@ impl Controllers {
                 &caches,
             )
             .workers(NODE_WORKERS),
+            taint_eviction: controller(
+                "taint-eviction",
+                TaintEvictionReconciler::new(caches.clone(), tools("taint-eviction-controller")),
+                &caches,
+            )
+            .workers(NODE_WORKERS),
             pod_gc: controller(
                 "pod-gc",
                 PodGcReconciler::new(caches.clone(), tools("pod-garbage-collector-controller"), options.pods),
@@ -83,6 +91,7 @@ impl Controllers {
         };
         controllers.hook_workloads(informers, &caches);
         controllers.hook_nodes(informers);
+        controllers.hook_taint_eviction(informers, &caches);
         controllers.hook_pod_gc(informers);
         controllers.hook_namespaces(informers, &caches);
         controllers.with_collectors(client, informers, &caches)
@@ -121,6 +130,39 @@ impl Controllers {
             if change.key().namespace == LEASE_NAMESPACE {
                 nodes.add(ObjectKey::new("", &*change.key().name));
             }
+        });
+    }
+
+    /// What an eviction costs follows the pods of the tainted node.
+    fn hook_taint_eviction(&self, informers: &mut Informers, caches: &Caches) {
+        let (pods, evictions) = (self.taint_eviction.queue(), self.taint_eviction.reconciler().clone());
+        informers.pods.on_change(move |change| {
+            let pod = change.object();
+            let same = match change {
+                Change::Updated { old, .. } => {
+                    old.node == pod.node && old.tolerations == pod.tolerations && old.terminating == pod.terminating
+                }
+                _ => pod.node.is_empty(),
+            };
+            if !same && evictions.concerns(&pod.key, pod) {
+                pods.add(pod.key.clone());
+            }
+        });
+        let (pods, evictions) = (self.taint_eviction.queue(), self.taint_eviction.reconciler().clone());
+        let on_node = caches.pods.clone();
+        informers.nodes.on_change(move |change| {
+            let node = change.object();
+            let same = match change {
+                Change::Updated { old, .. } => old.evicting().eq(node.evicting()),
+                _ => node.evicting().next().is_none(),
+            };
+            if same {
+                return;
+            }
+            if matches!(change, Change::Deleted(_)) || node.evicting().next().is_none() {
+                evictions.forget_node(&node.key.name);
+            }
+            on_node.by_index(BY_NODE, &node.key.name).iter().for_each(|pod| pods.add(pod.key.clone()));
         });
     }
 
@@ -197,6 +239,7 @@ impl Controllers {
         tasks.spawn(self.deployment.run(stop.clone()));
         tasks.spawn(self.replica_set.run(stop.clone()));
         tasks.spawn(self.node_lifecycle.run(stop.clone()));
+        tasks.spawn(self.taint_eviction.run(stop.clone()));
         tasks.spawn(self.pod_gc.run(stop.clone()));
         tasks.spawn(self.namespace.run(stop.clone()));
         for collector in self.collectors {
