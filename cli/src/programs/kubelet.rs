@@ -73,6 +73,9 @@ pub(crate) struct KubeletArgs {
     /// Longest such pause, in seconds
     #[arg(long, env = "LW_FAILURE_BACKOFF_MAX", value_name = "SECONDS", default_value_t = 300)]
     failure_backoff_max: u64,
+    /// Seconds without a failure after which the pauses begin anew; twice the longest pause if not given
+    #[arg(long, env = "LW_FAILURE_BACKOFF_RESET", value_name = "SECONDS")]
+    failure_backoff_reset: Option<u64>,
 }
 
 /// What can run containers.
@@ -145,6 +148,7 @@ impl KubeletArgs {
         options.backoff = BackoffLimits {
             first: Duration::from_secs(self.failure_backoff),
             longest: Duration::from_secs(self.failure_backoff_max.max(self.failure_backoff)),
+            reset: self.failure_backoff_reset.map(Duration::from_secs),
         };
         Ok(options)
     }

@@ -12,6 +12,8 @@ pub struct BackoffLimits {
     pub first: Duration,
     /// The longest.
     pub longest: Duration,
+    /// After so long without a failure all begins anew; `None`: after twice the longest pause.
+    pub reset: Option<Duration>,
 }
 
 /// The pauses of many things, by name. Bounded by the number of containers and images of a pod.
@@ -29,7 +31,7 @@ struct Entry {
 
 impl Default for BackoffLimits {
     fn default() -> Self {
-        BackoffLimits { first: Duration::from_secs(10), longest: Duration::from_secs(300) }
+        BackoffLimits { first: Duration::from_secs(10), longest: Duration::from_secs(300), reset: None }
     }
 }
 
@@ -57,7 +59,8 @@ impl Backoffs {
     }
 
     fn is_over(&self, entry: &Entry, failed: Timestamp) -> bool {
-        let quiet = SignedDuration::try_from(self.limits.longest * 2).unwrap_or(SignedDuration::MAX);
+        let quiet = self.limits.reset.unwrap_or(self.limits.longest * 2);
+        let quiet = SignedDuration::try_from(quiet).unwrap_or(SignedDuration::MAX);
         failed.duration_since(entry.last) > quiet
     }
 }
@@ -115,5 +118,14 @@ mod tests {
         assert_eq!(backoffs.wait("c", at(601), at(601)), None);
         backoffs.tried("c", at(601), at(601));
         assert_eq!(backoffs.wait("c", at(602), at(602)).map(|pause| pause.whole.as_secs()), Some(10));
+    }
+
+    #[test]
+    fn the_quiet_time_can_be_told() {
+        let limits = BackoffLimits { reset: Some(Duration::from_secs(5)), ..BackoffLimits::default() };
+        let mut backoffs = Backoffs::new(limits);
+        backoffs.tried("c", at(0), at(0));
+        assert!(backoffs.wait("c", at(5), at(5)).is_some());
+        assert_eq!(backoffs.wait("c", at(6), at(6)), None);
     }
 }

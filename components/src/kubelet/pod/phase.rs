@@ -1,6 +1,6 @@
 //! The phase of a pod, from the states of its containers as the API tells them (Kubernetes 1.36, `getPhase`).
 
-use k8s_openapi::api::core::v1::{ContainerStatus, PodSpec};
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, PodSpec};
 
 use super::spec::{self, RestartPolicy, Role};
 
@@ -21,6 +21,7 @@ pub fn phase(spec: &PodSpec, init: &[ContainerStatus], app: &[ContainerStatus], 
         }
     }
     let (mut unknown, mut running, mut waiting, mut stopped, mut succeeded) = (0, 0, 0, 0, 0);
+    let mut restarting = 0;
     for container in &spec.containers {
         match app.iter().find(|status| status.name == container.name) {
             None => unknown += 1,
@@ -28,8 +29,13 @@ pub fn phase(spec: &PodSpec, init: &[ContainerStatus], app: &[ContainerStatus], 
             Some(status) if exit_code(status).is_some() => {
                 stopped += 1;
                 succeeded += i32::from(exit_code(status) == Some(0));
+                restarting += i32::from(exit_code(status).is_some_and(|code| starts_again(spec, container, code)));
             }
-            Some(status) if is_waiting(status) && last_exit_code(status).is_some() => stopped += 1,
+            Some(status) if is_waiting(status) && last_exit_code(status).is_some() => {
+                stopped += 1;
+                // It waits only to be started once more.
+                restarting += 1;
+            }
             Some(status) if is_waiting(status) => waiting += 1,
             Some(_) => unknown += 1,
         }
@@ -49,15 +55,21 @@ pub fn phase(spec: &PodSpec, init: &[ContainerStatus], app: &[ContainerStatus], 
     } else if running > 0 && unknown == 0 {
         "Running"
     } else if running == 0 && stopped > 0 && unknown == 0 {
-        match policy {
-            RestartPolicy::Always => "Running",
-            _ if stopped == succeeded => "Succeeded",
-            RestartPolicy::Never => "Failed",
-            RestartPolicy::OnFailure => "Running",
+        if restarting > 0 {
+            "Running"
+        } else if stopped == succeeded {
+            "Succeeded"
+        } else {
+            "Failed"
         }
     } else {
         "Pending"
     }
+}
+
+fn starts_again(spec: &PodSpec, container: &Container, code: i32) -> bool {
+    let policy = container.restart_policy.as_deref().or(spec.restart_policy.as_deref()).unwrap_or("Always");
+    spec::rule_restarts(container, code) || policy == "Always" || policy == "OnFailure" && code != 0
 }
 
 fn is_running(status: &ContainerStatus) -> bool {
@@ -138,6 +150,7 @@ mod tests {
             ("Never", "0 1", "Failed"),
             ("Never", "run 1", "Running"),
             ("Always", "run", "Pending"),
+            ("OnFailure", "wait:0 wait:0", "Running"),
         ] {
             check(policy, "", app, false, expected);
         }

@@ -11,16 +11,30 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use super::{
     super::runtime::seam::{ContainerState, ContainerStatus, Terminated},
     backoff::Backoffs,
-    spec::{self, RestartPolicy, Role},
+    spec::{self, Role},
 };
+
+/// What is known when a plan is made.
+pub struct Situation<'a> {
+    /// The present moment.
+    pub now: Timestamp,
+    /// The containers, as the runtime has them.
+    pub states: &'a [ContainerStatus],
+    /// Pauses after failures, by [`backoff_name`].
+    pub backoffs: &'a Backoffs,
+    /// Whether a running container has come up.
+    pub started: &'a dyn Fn(&str) -> bool,
+    /// The probe that a running container has failed, if it must be ended for that.
+    pub sick: &'a dyn Fn(&str) -> Option<&'static str>,
+}
 
 /// What to do now.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan<'a> {
     /// To start, in this order.
     pub start: Vec<Start<'a>>,
-    /// To end, because the pod asks for something else now; they are started again when they have ended.
-    pub replace: Vec<(&'a Container, Role)>,
+    /// To end although the pod goes on.
+    pub end: Vec<End<'a>>,
     /// Would start, but pause after failures.
     pub paused: Vec<Paused<'a>>,
     /// No container will ever start again: the pod is over, or will be when the running ones have ended.
@@ -38,6 +52,19 @@ pub struct Start<'a> {
     pub after: Option<Timestamp>,
 }
 
+/// A container to end: the pod asks for something else now, or a probe has failed.
+#[derive(Debug, PartialEq)]
+pub struct End<'a> {
+    /// Which.
+    pub container: &'a Container,
+    /// Its role.
+    pub role: Role,
+    /// The probe that failed; `None`: its definition has changed.
+    pub probe: Option<&'static str>,
+    /// What the Event says.
+    pub message: String,
+}
+
 /// A container that pauses.
 #[derive(Debug, PartialEq)]
 pub struct Paused<'a> {
@@ -51,32 +78,40 @@ pub struct Paused<'a> {
     pub left: Duration,
 }
 
+/// The name under which a container's pauses are remembered: another definition begins anew.
+pub fn backoff_name(container: &Container) -> String {
+    format!("{}/{}", container.name, spec::hash(container))
+}
+
 /// Makes the plan.
-pub fn plan<'a>(spec: &'a PodSpec, now: Timestamp, states: &[ContainerStatus], backoffs: &Backoffs) -> Plan<'a> {
-    let policy = spec::restart_policy(spec);
-    let state_of = |name: &str| states.iter().find(|state| state.name == name);
-    let mut planner = Planner { plan: Plan::default(), backoffs, now };
+pub fn plan<'a>(spec: &'a PodSpec, situation: &Situation<'_>) -> Plan<'a> {
+    let state_of = |name: &str| situation.states.iter().find(|state| state.name == name);
+    let mut planner = Planner { plan: Plan::default(), spec, situation };
     // When an app container has ever run, the init containers had ended well, whatever is left of their traces.
     let initialized = spec.containers.iter().any(|container| state_of(&container.name).is_some());
     for (container, role) in spec::containers(spec) {
         let state = state_of(&container.name);
-        match role {
-            Role::App => planner.app(container, state, policy),
-            Role::Sidecar => planner.sidecar(container, state),
-            Role::Init if initialized => {}
-            Role::Init => match planner.init(container, state, policy) {
-                InitOutcome::Done => {}
-                InitOutcome::Wait => return planner.plan,
-                InitOutcome::Failed => {
-                    planner.plan.over = true;
-                    planner.plan.start.clear();
-                    return planner.plan;
-                }
-            },
+        let outcome = match role {
+            Role::App => planner.keep_up(container, role, state),
+            Role::Sidecar if initialized => planner.keep_up(container, role, state),
+            Role::Init if initialized => InitOutcome::Done,
+            Role::Sidecar => planner.bring_up(container, state),
+            Role::Init => planner.init(container, state),
+        };
+        match outcome {
+            InitOutcome::Done => {}
+            InitOutcome::Wait => return planner.plan,
+            InitOutcome::Failed => {
+                planner.plan.over = true;
+                planner.plan.start.clear();
+                return planner.plan;
+            }
         }
     }
-    let app_ended = |container: &Container| match state_of(&container.name).map(|state| &state.state) {
-        Some(ContainerState::Exited(exit)) => !restarts(policy, exit),
+    let app_ended = |container: &Container| match state_of(&container.name) {
+        Some(ContainerStatus { state: ContainerState::Exited(exit), hash, .. }) => {
+            *hash == spec::hash(container) && !spec::restarts(spec, container, Role::App, exit)
+        }
         _ => false,
     };
     planner.plan.over = spec.containers.iter().all(app_ended);
@@ -88,13 +123,13 @@ pub fn plan<'a>(spec: &'a PodSpec, now: Timestamp, states: &[ContainerStatus], b
     planner.plan
 }
 
-/// Whether a container that ended so is started again. An end that only the cluster's end brought is no end of its own.
-pub fn restarts(policy: RestartPolicy, exit: &Terminated) -> bool {
-    match policy {
-        RestartPolicy::Always => true,
-        RestartPolicy::OnFailure => exit.exit_code != 0 || exit.interrupted,
-        RestartPolicy::Never => false,
-    }
+/// Which of the running containers are to be ended now when the pod is to end: first all that are not sidecars, at
+/// once; then the sidecars one after the other, the last one first (Kubernetes 1.36).
+pub fn next_to_stop<'a>(spec: &'a PodSpec, running: &[&str]) -> Vec<(&'a Container, Role)> {
+    let running: Vec<_> =
+        spec::containers(spec).filter(|(container, _)| running.contains(&container.name.as_str())).collect();
+    let mains: Vec<_> = running.iter().copied().filter(|(_, role)| *role != Role::Sidecar).collect();
+    if mains.is_empty() { running.last().copied().into_iter().collect() } else { mains }
 }
 
 enum InitOutcome {
@@ -105,60 +140,65 @@ enum InitOutcome {
 
 struct Planner<'a, 'b> {
     plan: Plan<'a>,
-    backoffs: &'b Backoffs,
-    now: Timestamp,
+    spec: &'a PodSpec,
+    situation: &'b Situation<'b>,
 }
 
 impl<'a> Planner<'a, '_> {
-    fn app(&mut self, container: &'a Container, state: Option<&ContainerStatus>, policy: RestartPolicy) {
-        match state.map(|state| (&state.state, state)) {
-            None => self.start(container, Role::App, None),
-            Some((ContainerState::Running { .. }, state)) => self.keep(container, Role::App, state),
-            Some((ContainerState::Exited(exit), _)) if restarts(policy, exit) => {
-                self.start(container, Role::App, Some(exit));
-            }
-            Some((ContainerState::Exited(_), _)) => {}
-        }
-    }
-
-    fn sidecar(&mut self, container: &'a Container, state: Option<&ContainerStatus>) {
-        self.app_like(container, Role::Sidecar, state);
-    }
-
-    fn app_like(&mut self, container: &'a Container, role: Role, state: Option<&ContainerStatus>) {
+    /// A container that should run, or have ended for good.
+    fn keep_up(&mut self, container: &'a Container, role: Role, state: Option<&ContainerStatus>) -> InitOutcome {
         match state.map(|state| (&state.state, state)) {
             None => self.start(container, role, None),
-            Some((ContainerState::Running { .. }, state)) => self.keep(container, role, state),
-            Some((ContainerState::Exited(exit), _)) => self.start(container, role, Some(exit)),
+            Some((ContainerState::Running { .. }, state)) => self.watch_over(container, role, state),
+            Some((ContainerState::Exited(exit), state)) => {
+                let changed = state.hash != spec::hash(container);
+                if changed || spec::restarts(self.spec, container, role, exit) {
+                    self.start(container, role, Some(exit));
+                }
+            }
         }
+        InitOutcome::Done
     }
 
-    fn init(
-        &mut self,
-        container: &'a Container,
-        state: Option<&ContainerStatus>,
-        policy: RestartPolicy,
-    ) -> InitOutcome {
+    /// A sidecar before the first app container: the next one waits until it has come up.
+    fn bring_up(&mut self, container: &'a Container, state: Option<&ContainerStatus>) -> InitOutcome {
+        self.keep_up(container, Role::Sidecar, state);
+        let runs = state.is_some_and(|state| matches!(state.state, ContainerState::Running { .. }));
+        if runs && (self.situation.started)(&container.name) { InitOutcome::Done } else { InitOutcome::Wait }
+    }
+
+    fn init(&mut self, container: &'a Container, state: Option<&ContainerStatus>) -> InitOutcome {
         match state.map(|state| &state.state) {
             None => self.start(container, Role::Init, None),
             Some(ContainerState::Running { .. }) => {}
             Some(ContainerState::Exited(exit)) if exit.exit_code == 0 && !exit.interrupted => return InitOutcome::Done,
-            Some(ContainerState::Exited(_)) if policy == RestartPolicy::Never => return InitOutcome::Failed,
+            Some(ContainerState::Exited(exit)) if self.failed_for_good(container, exit) => return InitOutcome::Failed,
             Some(ContainerState::Exited(exit)) => self.start(container, Role::Init, Some(exit)),
         }
         InitOutcome::Wait
     }
 
-    fn keep(&mut self, container: &'a Container, role: Role, state: &ContainerStatus) {
+    fn failed_for_good(&self, container: &Container, exit: &Terminated) -> bool {
+        !spec::restarts_on_failure(self.spec, container, Role::Init) && !spec::rule_restarts(container, exit.exit_code)
+    }
+
+    fn watch_over(&mut self, container: &'a Container, role: Role, state: &ContainerStatus) {
+        let name = &container.name;
         if state.hash != spec::hash(container) {
-            self.plan.replace.push((container, role));
+            let message = format!("Container {name} definition changed, will be restarted");
+            self.plan.end.push(End { container, role, probe: None, message });
+        } else if let Some(probe) = (self.situation.sick)(name) {
+            let again = if spec::restarts_on_failure(self.spec, container, role) { ", will be restarted" } else { "" };
+            let message = format!("Container {name} failed {probe} probe{again}");
+            self.plan.end.push(End { container, role, probe: Some(probe), message });
         }
     }
 
     fn start(&mut self, container: &'a Container, role: Role, exit: Option<&Terminated>) {
         // Nobody is to blame for the end of the cluster.
         let failed = exit.filter(|exit| !exit.interrupted).map(|exit| exit.finished_at);
-        match failed.and_then(|failed| self.backoffs.wait(&container.name, failed, self.now)) {
+        let pause = |failed| self.situation.backoffs.wait(&backoff_name(container), failed, self.situation.now);
+        match failed.and_then(pause) {
             Some(pause) => {
                 self.plan.paused.push(Paused { container, role, whole: pause.whole, left: pause.left });
             }
@@ -186,7 +226,8 @@ mod tests {
         .expect("a spec")
     }
 
-    /// `a:run`, `a:0`, `a:3`, `a:cluster` (ended well with the cluster), `a:old` (runs with another hash).
+    /// `a:run`, `a:0`, `a:3`, `a:cluster` (ended well with the cluster), `a:old` (runs with another
+    /// hash), `a:was` (ended well with another hash).
     fn states(spec: &PodSpec, text: &str) -> Vec<ContainerStatus> {
         let exit = |exit_code, interrupted| {
             ContainerState::Exited(Terminated {
@@ -208,11 +249,12 @@ mod tests {
                     name: name.into(),
                     image: String::new(),
                     attempt: 0,
-                    hash: if state == "old" { "other".into() } else { spec::hash(container) },
+                    hash: if matches!(state, "old" | "was") { "other".into() } else { spec::hash(container) },
                     id: "x".into(),
                     state: match state {
                         "run" | "old" => ContainerState::Running { started_at: at(0) },
                         "cluster" => exit(0, true),
+                        "was" => exit(0, false),
                         code => exit(code.parse().expect("a code"), false),
                     },
                     previous: None,
@@ -221,12 +263,19 @@ mod tests {
             .collect()
     }
 
+    /// Every running container has come up but those called `s`-something-`slow`; those called `sick` fail.
+    fn make<'a>(spec: &'a PodSpec, now: Timestamp, states: &[ContainerStatus], backoffs: &Backoffs) -> Plan<'a> {
+        let started = |name: &str| !name.ends_with("slow");
+        let sick = |name: &str| (name == "sick").then_some("liveness");
+        plan(spec, &Situation { now, states, backoffs, started: &started, sick: &sick })
+    }
+
     fn check(policy: &str, present: &str, expected: &str) {
         let spec = spec(policy);
         let backoffs = Backoffs::new(BackoffLimits::default());
-        let plan = plan(&spec, at(10), &states(&spec, present), &backoffs);
+        let plan = make(&spec, at(10), &states(&spec, present), &backoffs);
         let mut words: Vec<_> = plan.start.iter().map(|start| format!("+{}", start.container.name)).collect();
-        words.extend(plan.replace.iter().map(|(container, _)| format!("-{}", container.name)));
+        words.extend(plan.end.iter().map(|end| format!("-{}", end.container.name)));
         if plan.over {
             words.push("over".into());
         }
@@ -241,7 +290,10 @@ mod tests {
         check("Always", "i1:1", "+i1");
         check("Never", "i1:1", "over");
         check("Always", "i1:cluster", "+i1");
-        check("Always", "i1:0 i2:0", "+s +a +b");
+        check("Always", "i1:0 i2:0", "+s");
+        check("Always", "i1:0 i2:0 s:run", "+a +b");
+        check("Always", "i1:0 i2:0 s:1", "+s");
+        check("Never", "i1:0 i2:0 s:1", "+s");
     }
 
     #[test]
@@ -266,14 +318,87 @@ mod tests {
     #[test]
     fn a_container_that_is_no_longer_asked_for_is_replaced() {
         check("Never", "s:run a:old b:run", "-a");
+        check("Never", "s:run a:was b:run", "+a");
+        check("Never", "s:run a:was b:0", "+a");
+    }
+
+    #[test]
+    fn a_sidecar_holds_up_the_next_container_until_it_has_come_up() {
+        let spec: PodSpec = serde_json::from_value(json!({
+            "initContainers": [{"name": "slow", "restartPolicy": "Always"}, {"name": "i"}], "containers": [{"name": "a"}],
+        }))
+        .expect("a spec");
+        let backoffs = Backoffs::new(BackoffLimits::default());
+        let plan = make(&spec, at(10), &states(&spec, "slow:run"), &backoffs);
+        assert_eq!(plan, Plan::default());
+        let plan = make(&spec, at(10), &states(&spec, "slow:run a:run"), &backoffs);
+        assert_eq!(plan, Plan::default(), "not once the pod is initialized");
+    }
+
+    #[test]
+    fn a_container_that_fails_its_probe_is_ended() {
+        for (policy, expected) in [
+            ("Always", "Container sick failed liveness probe, will be restarted"),
+            ("Never", "Container sick failed liveness probe"),
+        ] {
+            let spec: PodSpec =
+                serde_json::from_value(json!({"restartPolicy": policy, "containers": [{"name": "sick"}]}))
+                    .expect("a spec");
+            let backoffs = Backoffs::new(BackoffLimits::default());
+            let plan = make(&spec, at(10), &states(&spec, "sick:run"), &backoffs);
+            assert_eq!(plan.end.iter().map(|end| end.message.as_str()).collect::<Vec<_>>(), [expected]);
+        }
+    }
+
+    #[test]
+    fn sidecars_end_last_and_in_reverse() {
+        let spec: PodSpec = serde_json::from_value(json!({
+            "initContainers": [
+                {"name": "s1", "restartPolicy": "Always"}, {"name": "i"}, {"name": "s2", "restartPolicy": "Always"},
+            ],
+            "containers": [{"name": "a"}, {"name": "b"}],
+        }))
+        .expect("a spec");
+        for (running, expected) in [
+            (vec!["s1", "s2", "a", "b"], vec!["a", "b"]),
+            (vec!["s1", "i"], vec!["i"]),
+            (vec!["s1", "s2"], vec!["s2"]),
+            (vec!["s1"], vec!["s1"]),
+            (vec![], vec![]),
+        ] {
+            let names: Vec<_> =
+                next_to_stop(&spec, &running).into_iter().map(|(container, _)| container.name.as_str()).collect();
+            assert_eq!(names, expected, "{running:?}");
+        }
+    }
+
+    #[test]
+    fn a_container_may_have_a_policy_and_rules_of_its_own() {
+        let spec: PodSpec = serde_json::from_value(json!({
+            "restartPolicy": "Never",
+            "containers": [
+                {"name": "always", "restartPolicy": "Always"},
+                {"name": "rule", "restartPolicyRules": [
+                    {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}},
+                ]},
+            ],
+        }))
+        .expect("a spec");
+        let backoffs = Backoffs::new(BackoffLimits::default());
+        let starts = |present: &str| -> Vec<String> {
+            let plan = make(&spec, at(10), &states(&spec, present), &backoffs);
+            plan.start.iter().map(|start| start.container.name.clone()).collect()
+        };
+        assert_eq!(starts("always:0 rule:0"), ["always"]);
+        assert_eq!(starts("always:run rule:42"), ["rule"]);
     }
 
     #[test]
     fn a_pause_holds_up_one_container_and_not_the_others() {
         let spec = spec("Always");
         let mut backoffs = Backoffs::new(BackoffLimits::default());
-        backoffs.tried("a", at(0), at(0));
-        let plan = plan(&spec, at(14), &states(&spec, "s:run a:1 b:1"), &backoffs);
+        backoffs.tried(&backoff_name(&spec.containers[0]), at(0), at(0));
+        let plan = make(&spec, at(14), &states(&spec, "s:run a:1 b:1"), &backoffs);
         assert_eq!(plan.start.iter().map(|start| start.container.name.as_str()).collect::<Vec<_>>(), ["b"]);
         let pause = &plan.paused[0];
         assert_eq!((pause.container.name.as_str(), pause.whole.as_secs(), pause.left.as_secs()), ("a", 10, 6));

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
+use super::super::runtime::seam::Terminated;
+
 /// The grace of a pod that names none (Kubernetes 1.36).
 pub const GRACE_DEFAULT_SECS: i64 = 30;
 
@@ -33,9 +35,46 @@ pub enum Role {
 
 /// The policy of a pod.
 pub fn restart_policy(spec: &PodSpec) -> RestartPolicy {
-    match spec.restart_policy.as_deref() {
-        Some("OnFailure") => RestartPolicy::OnFailure,
-        Some("Never") => RestartPolicy::Never,
+    policy(spec.restart_policy.as_deref().unwrap_or_default())
+}
+
+/// Whether a container that ended so is started again: by its own rules, by its own policy, else by the pod's. An end
+/// that only the cluster's end brought is no end of its own.
+pub fn restarts(spec: &PodSpec, container: &Container, role: Role, exit: &Terminated) -> bool {
+    if role == Role::Sidecar || rule_restarts(container, exit.exit_code) {
+        return true;
+    }
+    match policy_of(spec, container) {
+        RestartPolicy::Always => true,
+        RestartPolicy::OnFailure => exit.exit_code != 0 || exit.interrupted,
+        RestartPolicy::Never => false,
+    }
+}
+
+/// Whether a container that failed may be started again at all.
+pub fn restarts_on_failure(spec: &PodSpec, container: &Container, role: Role) -> bool {
+    role == Role::Sidecar || policy_of(spec, container) != RestartPolicy::Never
+}
+
+fn policy_of(spec: &PodSpec, container: &Container) -> RestartPolicy {
+    container.restart_policy.as_deref().map_or_else(|| restart_policy(spec), policy)
+}
+
+/// Whether one of the container's own rules asks for a restart after this exit code.
+pub fn rule_restarts(container: &Container, code: i32) -> bool {
+    container.restart_policy_rules.iter().flatten().any(|rule| {
+        rule.action == "Restart"
+            && rule.exit_codes.as_ref().is_some_and(|codes| {
+                let listed = codes.values.iter().flatten().any(|listed| *listed == code);
+                if codes.operator == "NotIn" { !listed } else { listed }
+            })
+    })
+}
+
+fn policy(text: &str) -> RestartPolicy {
+    match text {
+        "OnFailure" => RestartPolicy::OnFailure,
+        "Never" => RestartPolicy::Never,
         _ => RestartPolicy::Always,
     }
 }
@@ -106,7 +145,10 @@ pub fn unsupported(spec: &PodSpec, container: &Container) -> Option<String> {
         (container.lifecycle.is_some(), "lifecycle"),
         (container.stdin == Some(true), "stdin"),
         (container.tty == Some(true), "tty"),
-        (container.restart_policy_rules.as_ref().is_some_and(|list| !list.is_empty()), "restartPolicyRules"),
+        (
+            container.restart_policy_rules.iter().flatten().any(|rule| rule.action != "Restart"),
+            "restartPolicyRules[].action other than Restart",
+        ),
         (
             container.ports.iter().flatten().any(|port| port.host_port.is_some()) && spec.host_network != Some(true),
             "ports[].hostPort",

@@ -33,6 +33,15 @@ pub struct Waiting {
     pub message: String,
 }
 
+/// How a running container is, as its probes say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Health {
+    /// It has come up.
+    pub started: bool,
+    /// It takes requests.
+    pub ready: bool,
+}
+
 /// All that is known of a pod on its node.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'a> {
@@ -42,6 +51,8 @@ pub struct Seen<'a> {
     pub containers: &'a [ContainerStatus],
     /// Why containers do not run, by name.
     pub waiting: &'a BTreeMap<String, Waiting>,
+    /// How running containers are, by name; those not named are well.
+    pub health: &'a BTreeMap<String, Health>,
     /// Address of the node.
     pub host_ip: &'a str,
     /// Address of the pod, once it has one.
@@ -67,6 +78,13 @@ pub fn observe(seen: Seen<'_>) -> PodStatus {
     let phase = match seen.failed {
         Some(_) => "Failed",
         None => phase(spec, &init_statuses, &app_statuses, seen.ending),
+    };
+    let runs = |state: &ContainerStatus| matches!(state.state, ContainerState::Running { .. });
+    let phase = match phase {
+        // A pod is told as over only when all of its containers, sidecars too, are really gone: whoever sees it over
+        // takes its place for free.
+        "Succeeded" | "Failed" if seen.containers.iter().any(runs) => "Running",
+        phase => phase,
     };
     let conditions = conditions(seen, spec, phase, &init_statuses, &app_statuses);
     let ip = |ip: &str| ip.to_owned();
@@ -162,8 +180,11 @@ fn container_status(seen: Seen<'_>, spec: &PodSpec, container: &Container, role:
             let running = ContainerStateRunning { started_at: Some(Time(*started_at)) };
             status.state = Some(ApiState { running: Some(running), ..ApiState::default() });
             status.last_state = state.previous.as_ref().map(last);
-            status.ready = true;
-            status.started = Some(true);
+            let well = Health { started: true, ready: true };
+            let health = seen.health.get(&container.name).copied().unwrap_or(well);
+            status.started = Some(health.started);
+            // An init container is ready when it has done its work.
+            status.ready = role != Role::Init && health.started && health.ready;
         }
         ContainerState::Exited(run) => match waiting {
             Some(_) => {
@@ -227,8 +248,10 @@ fn conditions(seen: Seen<'_>, spec: &PodSpec, phase: &str, init: &[ApiStatus], a
     let list = |names: Vec<&str>| names.join(" ");
     let incomplete: Vec<_> =
         init.iter().filter(|status| !is_initialized(spec, status)).map(|s| s.name.as_str()).collect();
-    let unready: Vec<_> = app.iter().filter(|status| !status.ready).map(|status| status.name.as_str()).collect();
-    let initialized = match (phase, incomplete.is_empty()) {
+    let sidecars = init.iter().filter(|status| role_of(spec, &status.name) == Some(Role::Sidecar));
+    let unready: Vec<_> =
+        sidecars.chain(app).filter(|status| !status.ready).map(|status| status.name.as_str()).collect();
+    let initialized = match (phase, incomplete.is_empty() || app.iter().any(has_run)) {
         ("Succeeded", _) | (_, true) => None,
         _ => {
             let message = format!("containers with incomplete status: [{}]", list(incomplete));
@@ -262,11 +285,22 @@ fn conditions(seen: Seen<'_>, spec: &PodSpec, phase: &str, init: &[ApiStatus], a
 }
 
 fn is_initialized(spec: &PodSpec, status: &ApiStatus) -> bool {
-    let role = spec::containers(spec).find(|(container, _)| container.name == status.name).map(|(_, role)| role);
-    match role {
+    match role_of(spec, &status.name) {
         Some(Role::Sidecar) => status.started == Some(true),
         _ => status.ready,
     }
+}
+
+fn role_of(spec: &PodSpec, name: &str) -> Option<Role> {
+    spec::containers(spec).find(|(container, _)| container.name == name).map(|(_, role)| role)
+}
+
+/// Whether a container has ever run.
+fn has_run(status: &ApiStatus) -> bool {
+    let ran = |state: &Option<ApiState>| {
+        state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+    };
+    ran(&status.state) || ran(&status.last_state)
 }
 
 fn readiness_gates(pod: &Pod, spec: &PodSpec) -> Option<(&'static str, String)> {

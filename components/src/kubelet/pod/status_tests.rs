@@ -52,6 +52,7 @@ fn see(pod: &Pod, containers: &[ContainerStatus], waiting: &[(&str, &'static str
         pod,
         containers,
         waiting: &waiting,
+        health: &BTreeMap::from([("sick".to_owned(), Health { started: true, ready: false })]),
         host_ip: "127.0.0.1",
         pod_ip: Some("127.1.2.3"),
         ending,
@@ -151,4 +152,48 @@ fn a_pod_that_is_over_stays_over() {
     let base = PodStatus { phase: Some("Failed".into()), reason: Some("Evicted".into()), ..PodStatus::default() };
     let merged = merge(Some(&base), &see(&pod("Always"), &[running("a"), running("b")], &[], false));
     assert_eq!((merged.phase.as_deref(), merged.reason.as_deref()), (Some("Failed"), Some("Evicted")));
+}
+
+#[test]
+fn a_pod_is_over_only_when_its_sidecars_are_gone() {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+        "spec": {
+            "restartPolicy": "Never",
+            "initContainers": [{"name": "side", "image": "i", "restartPolicy": "Always"}],
+            "containers": [{"name": "a", "image": "i"}],
+        },
+    }))
+    .expect("a pod");
+    let ended = container("a", 0, ContainerState::Exited(exit(0)));
+    let status = see(&pod, &[running("side"), ended.clone()], &[], false);
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+    assert_eq!(condition(&status, "Initialized"), "True");
+    let status = see(&pod, &[container("side", 0, ContainerState::Exited(exit(137))), ended], &[], false);
+    assert_eq!(status.phase.as_deref(), Some("Succeeded"));
+}
+
+#[test]
+fn init_containers_are_complete_when_they_have_ended_well() {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+        "spec": {
+            "initContainers": [{"name": "first", "image": "i"}, {"name": "side", "image": "i", "restartPolicy": "Always"}],
+            "containers": [{"name": "sick", "image": "i"}],
+        },
+    }))
+    .expect("a pod");
+    let status = see(&pod, &[running("first")], &[], false);
+    assert_eq!(
+        condition(&status, "Initialized"),
+        "False ContainersNotInitialized containers with incomplete status: [first side]"
+    );
+    let first = container("first", 0, ContainerState::Exited(exit(0)));
+    let status = see(&pod, &[first, running("side"), running("sick")], &[], false);
+    assert_eq!(condition(&status, "Initialized"), "True");
+    assert_eq!(
+        condition(&status, "ContainersReady"),
+        "False ContainersNotReady containers with unready status: [sick]"
+    );
+    assert_eq!(status.container_statuses.expect("told")[0].started, Some(true));
 }

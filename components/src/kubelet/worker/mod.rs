@@ -4,13 +4,15 @@
 //! * [`ledger`]: what admitted pods have taken of the node
 //! * [`writer`]: tells the API the status of one pod, until it has it
 //! * [`start`]: one container from image to process, with its Events
-//! * [`pod`]: the worker itself
+//! * [`pod`]: the worker itself; [`sync`]: while its pod runs; [`stop`]: when it ends
 //! * [`workers`]: which pods have a worker
 
 mod context;
 mod ledger;
 mod pod;
 mod start;
+mod stop;
+mod sync;
 mod workers;
 mod writer;
 

@@ -3,8 +3,12 @@
 //! Invariants: one worker for each uid; a pod that takes the name of another waits until that one's worker is finished,
 //! so two pods of one name never run together; nothing is ended before the API's pods have been seen once.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use listwatch_proto::resource::ObjectKey;
 use tokio::{
@@ -14,7 +18,7 @@ use tokio::{
 
 use super::{
     Context,
-    pod::{Order, Worker},
+    pod::{Order, Verdict, Worker, is_ending},
 };
 use crate::{client::Cached, kubelet::runtime::seam::PodFound, runtime::Queue};
 
@@ -24,6 +28,8 @@ pub(in crate::kubelet) struct Workers {
     /// Keys whose pods may have changed.
     queue: Queue<ObjectKey>,
     running: HashMap<String, Running>,
+    /// The uids of the pods that the runtime had at the start.
+    known: HashSet<String>,
     tasks: JoinSet<()>,
     /// The uid of each task.
     uids: HashMap<tokio::task::Id, String>,
@@ -37,13 +43,27 @@ struct Running {
 impl Workers {
     /// No worker yet; `queue` is fed with the key of every pod that changes.
     pub(in crate::kubelet) fn new(context: Arc<Context>, queue: Queue<ObjectKey>) -> Self {
-        Workers { context, queue, running: HashMap::new(), tasks: JoinSet::new(), uids: HashMap::new() }
+        Workers {
+            context,
+            queue,
+            running: HashMap::new(),
+            known: HashSet::new(),
+            tasks: JoinSet::new(),
+            uids: HashMap::new(),
+        }
     }
 
     /// Follows the pods of the node. Ends only by being dropped, or when the queue is closed.
     pub(in crate::kubelet) async fn run(mut self, found: Vec<PodFound>) {
         if self.context.pod_store.wait_synced().await.is_err() {
             return;
+        }
+        self.known = found.iter().map(|pod| pod.config.uid.clone()).collect();
+        let mut pods = self.context.pod_store.list();
+        // Who was here first has the first claim, whatever the order in which they are heard of now.
+        pods.sort_by_key(|pod| (created(pod), pod.key.to_string()));
+        for pod in pods.iter().filter(|pod| self.keeps_its_place(pod)) {
+            self.context.ledger.enter(&pod.uid, pod);
         }
         for pod in found {
             let key = ObjectKey::new(pod.config.namespace.as_str(), pod.config.name.as_str());
@@ -55,6 +75,9 @@ impl Workers {
                 let worker = Worker::orphan(self.context.clone(), pod.config, wanted);
                 self.spawn(uid, key, orders, worker);
             }
+        }
+        for pod in pods {
+            self.look(&pod.key);
         }
         loop {
             tokio::select! {
@@ -97,10 +120,34 @@ impl Workers {
         }
     }
 
+    /// Whether the pod was taken in an earlier life of the kubelet: a restart never turns away what runs already.
+    fn keeps_its_place(&self, pod: &Cached<Pod>) -> bool {
+        let started = pod.status.as_ref().is_some_and(|status| status.start_time.is_some());
+        self.known.contains(&pod.uid) || started && !is_ending(pod)
+    }
+
+    /// Judges a pod here and now, so that pods are taken in the order in which they come.
+    fn judge(&self, pod: &Cached<Pod>) -> Verdict {
+        if self.keeps_its_place(pod) {
+            self.context.ledger.enter(&pod.uid, pod);
+            return Verdict::Taken;
+        }
+        if is_ending(pod) {
+            return Verdict::Taken;
+        }
+        let node = self.context.node_store.get(&ObjectKey::new("", self.context.node_name.as_str()));
+        match node.map(|node| self.context.ledger.admit(&pod.uid, pod, &node.object)) {
+            Some(Ok(())) => Verdict::Taken,
+            Some(Err(rejection)) if !rejection.may_be_stale() => Verdict::Rejected(rejection),
+            _ => Verdict::AskAgain,
+        }
+    }
+
     fn start(&mut self, pod: Arc<Cached<Pod>>) {
+        let verdict = self.judge(&pod);
         let (orders, wanted) = watch::channel(Order::Pod(pod.clone()));
         let (uid, key) = (pod.uid.clone(), pod.key.clone());
-        let worker = Worker::new(self.context.clone(), pod, wanted);
+        let worker = Worker::new(self.context.clone(), pod, verdict, wanted);
         self.spawn(uid, key, orders, worker);
     }
 
@@ -119,8 +166,16 @@ impl Workers {
                 error.id()
             }
         };
-        if let Some(worker) = self.uids.remove(&id).and_then(|uid| self.running.remove(&uid)) {
+        let uid = self.uids.remove(&id);
+        if let Some(uid) = &uid {
+            self.known.remove(uid);
+        }
+        if let Some(worker) = uid.and_then(|uid| self.running.remove(&uid)) {
             self.queue.add(worker.key);
         }
     }
+}
+
+fn created(pod: &Pod) -> Option<Timestamp> {
+    pod.metadata.creation_timestamp.as_ref().map(|time| time.0)
 }

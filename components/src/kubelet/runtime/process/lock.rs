@@ -18,6 +18,9 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
 };
 
+/// How long a fork is given to become another program, before it is looked at again.
+const FORK_PAUSE: std::time::Duration = std::time::Duration::from_micros(200);
+
 /// A held lock; dropping it frees it unless another process has inherited it.
 #[derive(Debug)]
 pub struct Lock(File);
@@ -110,6 +113,11 @@ pub fn take_by_force(path: &Path) -> io::Result<Lock> {
             return Lock::take(path);
         }
         for pid in holders_now {
+            if is_own_fork(pid) {
+                // Between its fork and its exec a shim of another container holds everything that we hold.
+                std::thread::sleep(FORK_PAUSE);
+                continue;
+            }
             let Some(pid) = Pid::from_raw(pid) else { continue };
             let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
             // Opened first, looked at again after: the handle is on a process that holds the file.
@@ -120,6 +128,15 @@ pub fn take_by_force(path: &Path) -> io::Result<Lock> {
             }
         }
     }
+}
+
+/// Whether the process is a child of ours that has not yet become another program.
+fn is_own_fork(pid: i32) -> bool {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(1)?.parse().ok());
+    let line = |pid: &str| fs::read(format!("/proc/{pid}/cmdline")).ok();
+    parent == Some(own) && line(&pid.to_string()) == line("self")
 }
 
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {

@@ -25,17 +25,23 @@ use super::{
     attempt::{self, Attempt},
     images::{Image, ImageError, PATH_DEFAULT, PATH_ENV},
     launch::{self, Launched, Shim},
-    layout::Root,
+    layout::{PodDir, Root},
+    lock,
     pod::{Container, Keeper, Pod, PodRecord, Pods},
     ports::{self, POD_IP_ENV, PORT_ENV, PORTS_ENV, Port},
     record::{self, Durability, FORMAT, Spec},
 };
+use crate::runtime::{Backoff, BackoffPolicy};
 
 /// Size at which a container's log is rotated (Kubernetes: `containerLogMaxSize`).
 const LOG_BYTES_MAX: u64 = 10 * 1024 * 1024;
 
 /// How many files a container's log has (Kubernetes: `containerLogMaxFiles`).
 const LOG_FILES_MAX: u32 = 5;
+
+/// Pauses while the end of a container cannot be read or written.
+const RETRY: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(50), factor: 2.0, cap: Duration::from_secs(5), jitter: 0.5 };
 
 /// Containers as processes of this machine.
 #[derive(Debug, Clone)]
@@ -49,6 +55,9 @@ struct Shared {
     shim: Shim,
     pods: Mutex<Pods>,
 }
+
+/// A pod as its files tell it.
+type FoundPod = (PodRecord, BTreeMap<String, attempt::Found>);
 
 impl ProcessRuntime {
     /// A runtime on this directory, which the caller has locked, with what an earlier life has left there. Must be
@@ -88,9 +97,15 @@ impl ProcessRuntime {
                 return;
             }
             drop(ended);
-            let outcome = spawn_blocking(move || shared.ended(&uid, &container)).await;
-            if let Ok(Err(error)) = outcome {
-                tracing::error!(%error, "cannot read how a container ended");
+            // A full disk must not leave a container running for ever in the eyes of the API.
+            let mut backoff = Backoff::new(RETRY);
+            loop {
+                let (shared, uid, container) = (shared.clone(), uid.clone(), container.clone());
+                match spawn_blocking(move || shared.ended(&uid, &container)).await {
+                    Ok(Err(error)) => tracing::error!(%error, "cannot read how a container ended"),
+                    Ok(Ok(())) | Err(_) => return,
+                }
+                tokio::time::sleep(backoff.next_delay()).await;
             }
         });
         Ok(Keeper { handle, _waiter: AbortOnDropHandle::new(waiter) })
@@ -99,28 +114,41 @@ impl ProcessRuntime {
 
 impl Shared {
     /// What the files and the living shims say.
-    fn find_pods(&self) -> io::Result<Vec<(PodRecord, BTreeMap<String, attempt::Found>)>> {
+    fn find_pods(&self) -> io::Result<Vec<FoundPod>> {
         let mut pods = Vec::new();
         for uid in self.root.uids()? {
             let dir = self.root.pod(&uid);
-            let Some(record) = record::read::<PodRecord>(&dir.record())? else {
+            match self.find_pod(&dir) {
+                Ok(Some(pod)) => pods.push(pod),
                 // Made and not yet written: nothing was ever started in it.
-                fs::remove_dir_all(dir.path())?;
-                continue;
-            };
-            if record.format != FORMAT {
-                let message = format!("{}: format {} is not known", dir.record().display(), record.format);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-            }
-            let mut containers = BTreeMap::new();
-            for name in dir.containers()? {
-                if let Some(found) = attempt::find(&dir.container(&name))? {
-                    containers.insert(name, found);
+                Ok(None) => fs::remove_dir_all(dir.path())?,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    // Its processes cannot be told any more, so none may stay; the pod itself stands in the API.
+                    tracing::error!(%error, uid, "the files of a pod are damaged; its containers are started anew");
+                    for name in dir.containers()? {
+                        drop(lock::take_by_force(&dir.container(&name).lock())?);
+                    }
+                    fs::remove_dir_all(dir.path())?;
                 }
+                Err(error) => return Err(error),
             }
-            pods.push((record, containers));
         }
         Ok(pods)
+    }
+
+    fn find_pod(&self, dir: &PodDir) -> io::Result<Option<FoundPod>> {
+        let Some(record) = record::read::<PodRecord>(&dir.record())? else { return Ok(None) };
+        if record.format != FORMAT {
+            let message = format!("{}: format {} is not known", dir.record().display(), record.format);
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        let mut containers = BTreeMap::new();
+        for name in dir.containers()? {
+            if let Some(found) = attempt::find(&dir.container(&name))? {
+                containers.insert(name, found);
+            }
+        }
+        Ok(Some((record, containers)))
     }
 
     /// A shim has ended: its container has an exit now.
@@ -359,4 +387,32 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, RuntimeError> {
     let outcome = spawn_blocking(work).await.map_err(io::Error::other).and_then(|outcome| outcome);
     outcome.map_err(|source| RuntimeError::Io { what, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn damaged_files_of_one_pod_do_not_keep_the_others_from_running() {
+        let folder = tempfile::tempdir().expect("temporary directory");
+        let root = Root::new(folder.path());
+        for (uid, text) in [("damaged", "{\"form"), ("empty", "")] {
+            fs::create_dir_all(root.pod(uid).path()).expect("made");
+            fs::write(root.pod(uid).record(), text).expect("written");
+        }
+        let config = PodConfig {
+            uid: "whole".into(),
+            namespace: "default".into(),
+            name: "web".into(),
+            host_network: false,
+            grace: Duration::from_secs(1),
+        };
+        let runtime = ProcessRuntime::open(root.clone(), Shim::default()).await.expect("usable");
+        runtime.prepare(&config).await.expect("prepared");
+        let again = ProcessRuntime::open(root.clone(), Shim::default()).await.expect("usable");
+        let found: Vec<_> = again.pods().await.expect("listed").into_iter().map(|pod| pod.config).collect();
+        assert_eq!(found, [config]);
+        assert_eq!(root.uids().expect("listed"), ["whole"]);
+    }
 }

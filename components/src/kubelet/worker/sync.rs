@@ -1,0 +1,147 @@
+//! A pod that runs: what its worker does to keep it as its spec asks.
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+
+use super::{
+    super::{
+        pod::{
+            plan::{self, Plan, Situation, Start, backoff_name},
+            spec::{self, Role},
+            status::Waiting,
+        },
+        runtime::seam::{ContainerState, ContainerStatus, Ports},
+    },
+    pod::{Stage, Step, Worker, earlier, is_exited},
+    start::{Outcome, Starter, container_reference},
+};
+use crate::{client::Cached, clock::monotonic, runtime::EventType};
+
+impl Worker {
+    /// Starts what should run, ends what should not, tells how it is.
+    pub(super) async fn sync(&mut self, pod: &Arc<Cached<Pod>>) -> Step {
+        let empty = PodSpec::default();
+        let pod_spec = pod.spec.as_ref().unwrap_or(&empty);
+        let deadline = self.deadline_left(pod, pod_spec);
+        if deadline == Some(Duration::ZERO) {
+            let message = "Pod was active on the node longer than the specified deadline";
+            self.context.recorder.event(pod, EventType::Normal, "DeadlineExceeded", message);
+            self.failed = Some(("DeadlineExceeded".into(), message.into()));
+            self.stage = Stage::Stopping;
+            return self.stop(false).await;
+        }
+        let states = self.context.runtime.containers(&pod.uid);
+        let mut wake = deadline;
+        let plan = self.plan(pod_spec, &states);
+        self.pause(pod, &plan, &mut wake);
+        for end in &plan.end {
+            self.stop_container(pod, &end.container.name, end.role, spec::grace(pod), &end.message).await?;
+        }
+        for start in &plan.start {
+            let again = self.start(pod, start).await;
+            wake = earlier(wake, again);
+        }
+        if plan.over {
+            let ending_since = *self.ending_since.get_or_insert_with(monotonic);
+            self.stop_running(pod, pod_spec, &states, spec::grace(pod), ending_since).await?;
+        }
+        let states = self.context.runtime.containers(&pod.uid);
+        self.tell(pod, &states);
+        if plan.over && states.iter().all(is_exited) {
+            self.stage = Stage::Stopped;
+            self.context.ledger.leave(&pod.uid);
+        }
+        Ok(wake)
+    }
+
+    fn plan<'a>(&self, pod_spec: &'a PodSpec, states: &[ContainerStatus]) -> Plan<'a> {
+        let situation = Situation {
+            now: self.context.clock.now(),
+            states,
+            backoffs: &self.crashes,
+            started: &|name| self.health.get(name).is_none_or(|health| health.started),
+            sick: &|_| None,
+        };
+        plan::plan(pod_spec, &situation)
+    }
+
+    /// Starts a container; the answer is when to try again at the latest.
+    async fn start(&mut self, pod: &Arc<Cached<Pod>>, start: &Start<'_>) -> Option<Duration> {
+        if let Some(failed) = start.after {
+            self.crashes.tried(&backoff_name(start.container), failed, self.context.clock.now());
+        }
+        self.asked.remove(&start.container.name);
+        let mut starter = Starter {
+            context: &self.context,
+            pod,
+            pod_ip: self.pod_ip.as_deref().unwrap_or_default(),
+            failures: &mut self.failures,
+        };
+        match starter.start(start.container, start.role).await {
+            Outcome::Started(ports) => {
+                self.note_ports(pod, &start.container.name, start.role, &ports);
+                None
+            }
+            Outcome::Waits(why, again) => {
+                self.waiting.insert(start.container.name.clone(), why);
+                again
+            }
+        }
+    }
+
+    /// Containers that pause after failures are told as such.
+    fn pause(&mut self, pod: &Arc<Cached<Pod>>, plan: &Plan<'_>, wake: &mut Option<Duration>) {
+        self.waiting.clear();
+        for paused in &plan.paused {
+            let name = &paused.container.name;
+            let message = format!(
+                "back-off {}s restarting failed container={name} pod={}",
+                paused.whole.as_secs(),
+                spec::long_name(pod)
+            );
+            self.waiting.insert(name.clone(), Waiting { reason: "CrashLoopBackOff", message });
+            *wake = earlier(*wake, Some(paused.left));
+            let states = self.context.runtime.containers(&pod.uid);
+            let ended = states.iter().find(|state| state.name == *name).and_then(|state| match &state.state {
+                ContainerState::Exited(exit) => Some(exit.finished_at),
+                ContainerState::Running { .. } => None,
+            });
+            if let Some(ended) = ended
+                && self.told.insert(name.clone(), ended) != Some(ended)
+            {
+                let message = format!("Back-off restarting failed container {name} in pod {}", spec::long_name(pod));
+                let about = container_reference(pod, name, paused.role);
+                self.context.recorder.event_about(about, EventType::Warning, "BackOff", message);
+            }
+        }
+    }
+
+    /// Ports that are elsewhere than the pod names them are told to whoever looks at the pod.
+    fn note_ports(&mut self, pod: &Arc<Cached<Pod>>, container: &str, role: Role, ports: &Ports) {
+        let moved: Vec<_> = ports.iter().filter(|(wanted, actual)| wanted != actual).collect();
+        if moved.is_empty() {
+            self.ports.remove(container);
+            return;
+        }
+        let text = moved.iter().map(|(wanted, actual)| format!("{wanted}:{actual}")).collect::<Vec<_>>().join(",");
+        if self.ports.insert(container.to_owned(), text.clone()) == Some(text) {
+            return;
+        }
+        let ip = self.pod_ip.as_deref().unwrap_or_default();
+        for (wanted, actual) in moved {
+            let message =
+                format!("Port {wanted} needs root or is taken: container {container} has {ip}:{actual} instead");
+            let about = container_reference(pod, container, role);
+            self.context.recorder.event_about(about, EventType::Normal, "PortReplaced", message);
+        }
+    }
+
+    /// What is left of `activeDeadlineSeconds`.
+    fn deadline_left(&self, pod: &Pod, pod_spec: &PodSpec) -> Option<Duration> {
+        let limit = Duration::from_secs(u64::try_from(pod_spec.active_deadline_seconds?).ok()?);
+        let now = self.context.clock.now();
+        let start = pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map_or(now, |time| time.0);
+        Some(limit.saturating_sub(Duration::try_from(now.duration_since(start)).unwrap_or_default()))
+    }
+}
