@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use listwatch_components::client::DeleteParams;
 use listwatch_integration_tests::eventually;
 use listwatch_proto::resource::Object;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::node::{LIMIT, Node, container, get, lives, myapp, pid, shell};
 
