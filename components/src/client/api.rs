@@ -196,7 +196,7 @@ impl<T: Decode> Api<T> {
             field_validation: params.field_validation as i32,
         };
         let mut stub = self.client.resources();
-        let answer = self.client.call(request, |r| async move { stub.patch(r).await }).await?;
+        let answer = self.client.write(request, |r| async move { stub.patch(r).await }).await?;
         self.note_write(&answer);
         Ok(answer)
     }
@@ -205,7 +205,7 @@ impl<T: Decode> Api<T> {
     pub async fn delete(&self, key: &ObjectKey, params: &DeleteParams) -> Result<Deleted<T>, Error> {
         let request = params.wire(self.object_ref(key, ""));
         let mut stub = self.client.resources();
-        let answer = self.client.call(request, |r| async move { stub.delete(r).await }).await?;
+        let answer = self.client.write(request, |r| async move { stub.delete(r).await }).await?;
         let stored = answer.object.as_ref().map_or(0, |o| o.revision);
         // A removal leaves no object whose revision could be waited for: the header tells the removal's own.
         self.wrote(if answer.removed { answer.header.map_or(stored, |h| h.revision) } else { stored });
@@ -241,7 +241,7 @@ impl<T: Decode + Serialize> Api<T> {
             field_validation: params.field_validation as i32,
         };
         let mut stub = self.client.resources();
-        let answer = self.client.call(request, |r| async move { stub.create(r).await }).await?;
+        let answer = self.client.write(request, |r| async move { stub.create(r).await }).await?;
         self.note_write(&answer);
         object_of(answer)
     }
@@ -269,7 +269,7 @@ impl<T: Decode + Serialize> Api<T> {
             field_validation: params.field_validation as i32,
         };
         let mut stub = self.client.resources();
-        let answer = self.client.call(request, |r| async move { stub.update(r).await }).await?;
+        let answer = self.client.write(request, |r| async move { stub.update(r).await }).await?;
         self.note_write(&answer);
         object_of(answer)
     }
@@ -292,7 +292,7 @@ impl<T> Api<T> {
             field_validation: FieldValidation::Strict as i32,
         };
         let mut stub = self.client.resources();
-        let answer = self.client.call(request, |r| async move { stub.create(r).await }).await?;
+        let answer = self.client.write(request, |r| async move { stub.create(r).await }).await?;
         // The answer may be a bare Status without an object; the header is never below the write.
         let stored = answer.object.as_ref().map_or(0, |o| o.revision);
         self.wrote(if stored > 0 { stored } else { answer.header.map_or(0, |h| h.revision) });

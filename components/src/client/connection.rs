@@ -17,7 +17,7 @@ use tonic::{Request, Response};
 
 use super::connector::Connector;
 use super::tls::Tls;
-use super::{ClientConfig, ConfigError, Error, WireWatch};
+use super::{ClientConfig, ConfigError, Error, Fence, WireWatch};
 
 /// The largest answer taken. Lists are paged and watch messages are cut at 2 MiB, so this bounds only a misbehaving
 /// server; it leaves room for one object of the largest size in a page of many.
@@ -42,6 +42,7 @@ pub struct Client {
     request_timeout: Duration,
     server: Arc<str>,
     name: Arc<str>,
+    fence: Option<Fence>,
 }
 
 /// Puts identity and seen revision on every call.
@@ -86,7 +87,14 @@ impl Client {
             request_timeout: config.request_timeout,
             server: config.server.as_str().into(),
             name: config.client_name.as_str().into(),
+            fence: None,
         })
+    }
+
+    /// The same client, but its writes are refused with [`Error::NotLeading`] while the fence is shut. Reads are not.
+    #[must_use]
+    pub fn fenced(&self, fence: Fence) -> Self {
+        Client { fence: Some(fence), ..self.clone() }
     }
 
     /// The address it talks to.
@@ -159,6 +167,18 @@ impl Client {
     /// Notes a revision that the server has shown.
     pub(super) fn note_seen(&self, revision: i64) {
         self.seen.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    /// One unary call that changes something: only while the fence is open.
+    pub(super) async fn write<Q, R, F>(&self, message: Q, send: impl FnOnce(Request<Q>) -> F) -> Result<R, Error>
+    where
+        F: Future<Output = Result<Response<R>, tonic::Status>>,
+        R: HasHeader,
+    {
+        if self.fence.as_ref().is_some_and(|fence| !fence.is_open()) {
+            return Err(Error::NotLeading);
+        }
+        self.call(message, send).await
     }
 
     /// One unary call under the deadline, errors mapped, the header's revision noted.

@@ -40,6 +40,9 @@ pub enum Error {
     /// An object cannot be written as JSON. Retrying does not help.
     #[error("cannot write the object as JSON")]
     Encode(#[source] serde_json::Error),
+    /// The write was not sent: this process may have lost the Lease by which it leads.
+    #[error("not written: the lease of this leader may have run out")]
+    NotLeading,
     /// The answer breaks the contract (a part that must be there is missing).
     #[error("the server's answer lacks {0}")]
     Incomplete(&'static str),
@@ -104,6 +107,11 @@ impl Error {
         self.is(Reason::Invalid)
     }
 
+    /// The write was not sent, because this process may lead no more.
+    pub fn is_not_leading(&self) -> bool {
+        matches!(self, Error::NotLeading)
+    }
+
     /// The call may succeed when repeated as it is, later: the server is away, starting, stopping or busy. Whether it
     /// has been done already is not known.
     pub fn is_transient(&self) -> bool {
@@ -112,7 +120,7 @@ impl Error {
             Error::Status(status) => {
                 matches!(status.reason, Reason::Timeout | Reason::TooManyRequests | Reason::ServiceUnavailable)
             }
-            Error::Decode { .. } | Error::Encode(_) | Error::Incomplete(_) => false,
+            Error::Decode { .. } | Error::Encode(_) | Error::NotLeading | Error::Incomplete(_) => false,
         }
     }
 }

@@ -28,6 +28,7 @@
 //! * [`Error`]: what may go wrong and what a caller may do about it
 //! * [`Backoff`]: pauses that grow
 //! * [`own_writes`]: what the current task has written
+//! * [`Fence`]: writes that are sent only while a leader may write
 
 mod api;
 mod backoff;
@@ -35,6 +36,7 @@ mod config;
 mod connection;
 mod connector;
 mod error;
+mod fence;
 mod kinds;
 mod kubeconfig;
 pub mod own_writes;
@@ -47,6 +49,7 @@ pub use backoff::{Backoff, BackoffPolicy};
 pub use config::{ClientCertificate, ClientConfig};
 pub use connection::{Admin, Client, Resources};
 pub use error::{ConfigError, Error};
+pub use fence::Fence;
 pub use kinds::{Cached, Decode, Resource};
 pub use kubeconfig::{Selected, load_kubeconfig};
 pub use params::{DeleteParams, ListParams, LogParams, Patch, Propagation, WatchParams, WriteParams};

@@ -1,7 +1,8 @@
 //! The controller manager as a program: caches, election, controllers.
 //!
 //! Invariants: a candidate that is not the leader keeps its caches warm and writes nothing; a new leader first lets its
-//! caches come to everything that was written before it became the leader.
+//! caches come to everything that was written before it became the leader; a leader that was stopped and wakes when its
+//! Lease may have run out sends no further write of a controller. (Events are told all the same: they change nothing.)
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use super::caches::Informers;
 use super::tools::Tools;
 use super::wiring::Controllers;
 use super::{node_lifecycle, pod_gc};
-use crate::client::Client;
+use crate::client::{Client, Fence};
 use crate::clock::SharedClock;
 use crate::runtime::{ElectionConfig, ElectionError, LeaderElection, Outcome, Recorder, RecorderTask};
 
@@ -51,13 +52,14 @@ pub enum Error {
 
 /// One recorder for each source of Events.
 pub(super) struct Recorders {
-    client: Client,
+    writer: Client,
     clock: SharedClock,
     recorders: BTreeMap<&'static str, Recorder>,
 }
 
 impl Recorders {
-    fn new(client: &Client, clock: &SharedClock) -> (Self, Vec<RecorderTask>) {
+    /// Events go by one client, what controllers write by another.
+    fn new(client: &Client, writer: &Client, clock: &SharedClock) -> (Self, Vec<RecorderTask>) {
         let mut tasks = Vec::new();
         let mut recorders = BTreeMap::new();
         for &source in SOURCES {
@@ -65,13 +67,13 @@ impl Recorders {
             recorders.insert(source, recorder);
             tasks.push(task);
         }
-        (Recorders { client: client.clone(), clock: clock.clone(), recorders }, tasks)
+        (Recorders { writer: writer.clone(), clock: clock.clone(), recorders }, tasks)
     }
 
     /// What a controller is given, with Events in its own name.
     pub(super) fn tools(&self, source: &str) -> Tools {
         let recorder = self.recorders.get(source).expect("every controller is among the sources");
-        Tools { client: self.client.clone(), clock: self.clock.clone(), recorder: recorder.clone() }
+        Tools { client: self.writer.clone(), clock: self.clock.clone(), recorder: recorder.clone() }
     }
 }
 
@@ -83,10 +85,13 @@ pub async fn run(
     shutdown: CancellationToken,
     ready: impl FnOnce(),
 ) -> Result<(), Error> {
-    let (recorders, recorder_tasks) = Recorders::new(&client, &clock);
+    // What the controllers write through: shut while this process does not lead.
+    let fence = Fence::shut();
+    let writer = if options.election.is_some() { client.fenced(fence.clone()) } else { client.clone() };
+    let (recorders, recorder_tasks) = Recorders::new(&client, &writer, &clock);
     let mut informers = Informers::new(&client);
     let caches = informers.caches();
-    let controllers = Controllers::wire(&client, &options, &recorders, &mut informers);
+    let controllers = Controllers::wire(&writer, &options, &recorders, &mut informers);
     let recorder = recorders.tools("controller-manager").recorder;
 
     let stop = CancellationToken::new();
@@ -116,7 +121,7 @@ pub async fn run(
                     Ok(())
                 }
                 Some(config) => {
-                    let election = LeaderElection::new(&client, config, clock).recorder(recorder);
+                    let election = LeaderElection::new(&client, config, clock).recorder(recorder).fence(fence);
                     match Box::pin(election.run(shutdown.clone(), |token| Box::pin(work(token)))).await {
                         Ok(Outcome::Lost) => Err(Error::LeaseLost),
                         Ok(Outcome::Stopped | Outcome::Finished) => Ok(()),

@@ -239,7 +239,7 @@ impl<R: Reconciler> Shared<R> {
 }
 
 enum Severity {
-    /// Part of life: a conflict, a server that is away.
+    /// Part of life: a conflict, a server that is away, the end of leading.
     Expected,
     /// Anything else.
     Failure,
@@ -249,7 +249,7 @@ fn severity(error: &(dyn std::error::Error + 'static)) -> Severity {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<Error>()
-            && (error.is_conflict() || error.is_transient())
+            && (error.is_conflict() || error.is_transient() || error.is_not_leading())
         {
             return Severity::Expected;
         }

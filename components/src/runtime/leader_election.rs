@@ -3,7 +3,8 @@
 //! Upstream's rules: a candidate never compares the Lease's time with its own clock, it only notes when the record last
 //! changed for it; a Lease that has not changed for its duration is free. One more of ours: a candidate that finds its
 //! own identity in the Lease takes over at once while it holds the lock file of its slot, for then the process that
-//! wrote it is dead. Leases do not fence: what a leader does must be harmless when it is stale (preconditions).
+//! wrote it is dead. Leases do not fence: what a leader does must be harmless when it is stale (preconditions), and who
+//! writes through a [`Fence`] that this election opens sends nothing once the own Lease may have run out.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{EventType, Recorder, SlotLock, SlotLockError};
-use crate::client::{Api, Cached, Client, Error};
+use crate::client::{Api, Cached, Client, Error, Fence};
 use crate::clock::{SharedClock, timer_now};
 
 /// Waits between tries are longer by up to this part, so that candidates do not meet (upstream's number).
@@ -109,6 +110,7 @@ pub struct LeaderElection {
     config: ElectionConfig,
     clock: SharedClock,
     recorder: Option<Recorder>,
+    fence: Fence,
     slot_lock: Option<SlotLock>,
     observed: Option<Observed>,
     leading: bool,
@@ -130,6 +132,7 @@ impl LeaderElection {
             config,
             clock,
             recorder: None,
+            fence: Fence::shut(),
             slot_lock: None,
             observed: None,
             leading: false,
@@ -141,6 +144,14 @@ impl LeaderElection {
     #[must_use]
     pub fn recorder(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
+        self
+    }
+
+    /// Opens this fence while it leads: from each try that took or renewed the Lease for the renew deadline. As another
+    /// candidate waits for the longer lease duration, it is shut everywhere else by the time one opens its own.
+    #[must_use]
+    pub fn fence(mut self, fence: Fence) -> Self {
+        self.fence = fence;
         self
     }
 
@@ -181,6 +192,7 @@ impl LeaderElection {
             }
         };
         self.leading = false;
+        self.fence.close();
         if outcome == Outcome::Lost {
             stop.cancel();
             let grace = self.config.lease_duration - self.config.renew_deadline;
@@ -198,8 +210,10 @@ impl LeaderElection {
         tracing::info!(lease = self.config.name, identity = self.config.identity, "waiting to be the leader");
         loop {
             self.try_slot_lock()?;
+            let began = timer_now();
             match self.try_acquire_or_renew().await {
                 Ok(true) => {
+                    self.fence.open_until(began + self.config.renew_deadline);
                     (self.leading, self.failures) = (true, 0);
                     tracing::info!(lease = self.config.name, identity = self.config.identity, "leading");
                     return Ok(());
@@ -251,6 +265,7 @@ impl LeaderElection {
                 Ok(Ok(true)) => {
                     self.failures = 0;
                     good_until = began + self.config.renew_deadline;
+                    self.fence.open_until(good_until);
                 }
                 Ok(Ok(false)) if self.is_held_by_another() => {
                     tracing::error!(lease = self.config.name, "the lease is in other hands");

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use listwatch_components::client::{Api, Client};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use listwatch_components::client::{Api, Client, DeleteParams, Error, Fence};
 use listwatch_components::clock;
 use listwatch_components::runtime::{ElectionConfig, LeaderElection, Outcome, Recorder, SlotLock};
 use listwatch_proto::resource::ObjectKey;
@@ -33,8 +34,12 @@ fn config(identity: &str) -> ElectionConfig {
 }
 
 fn candidate(client: &Client, config: ElectionConfig, log: &mpsc::UnboundedSender<String>) -> Candidate {
-    let (shutdown, log, identity) = (CancellationToken::new(), log.clone(), config.identity.clone());
-    let election = LeaderElection::new(client, config, clock::system());
+    let identity = config.identity.clone();
+    spawn(LeaderElection::new(client, config, clock::system()), identity, log)
+}
+
+fn spawn(election: LeaderElection, identity: String, log: &mpsc::UnboundedSender<String>) -> Candidate {
+    let (shutdown, log) = (CancellationToken::new(), log.clone());
     let stop = shutdown.clone();
     let task = tokio::spawn(async move {
         let work = |stop: CancellationToken| async move {
@@ -93,7 +98,7 @@ async fn a_candidate_waits_out_a_dead_leader_by_its_own_watch() {
     let a = candidate(&server.client(), config("a"), &sender);
     assert_eq!(next(&mut log).await, "a begins");
     a.task.abort();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let b = candidate(&server.client(), config("b"), &sender);
     assert_eq!(next(&mut log).await, "b begins");
     assert!(began.elapsed() >= Duration::from_secs(1), "the lease lives a second from when b has seen it");
@@ -107,11 +112,50 @@ async fn a_leader_that_cannot_renew_stops_its_work_before_another_may_begin() {
     let (sender, mut log) = mpsc::unbounded_channel();
     let a = candidate(&server.client(), config("a"), &sender);
     assert_eq!(next(&mut log).await, "a begins");
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     *server.shared.failing.lock() = Some(tonic::Code::Unavailable);
     assert_eq!(next(&mut log).await, "a ends");
     assert!(began.elapsed() < Duration::from_secs(1));
     assert_eq!(a.outcome().await, Outcome::Lost);
+}
+
+#[tokio::test]
+async fn a_leader_writes_only_while_its_lease_certainly_holds() {
+    let server = Server::start();
+    let fence = Fence::shut();
+    let writer = Api::<Lease>::new(&server.client().fenced(fence.clone()));
+    let own = || Lease {
+        metadata: ObjectMeta {
+            namespace: Some("kube-system".to_owned()),
+            name: Some("own".to_owned()),
+            ..ObjectMeta::default()
+        },
+        spec: None,
+    };
+    assert!(matches!(writer.create(&own()).await, Err(Error::NotLeading)), "nobody leads yet");
+    let (sender, mut log) = mpsc::unbounded_channel();
+    let election = LeaderElection::new(&server.client(), config("a"), clock::system()).fence(fence.clone());
+    let a = spawn(election, "a".to_owned(), &sender);
+    assert_eq!(next(&mut log).await, "a begins");
+    writer.create(&own()).await.expect("it leads");
+    // Longer than one deadline: it is renewals that keep the fence open.
+    let kept = Instant::now() + config("a").renew_deadline + config("a").retry_period;
+    while Instant::now() < kept {
+        assert!(fence.is_open(), "the lease is renewed");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    *server.shared.failing.lock() = Some(tonic::Code::Unavailable);
+    let failing = Instant::now();
+    while fence.is_open() {
+        assert!(failing.elapsed() < config("a").lease_duration, "shut before another may lead");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    *server.shared.failing.lock() = None;
+    assert_eq!(next(&mut log).await, "a ends");
+    assert_eq!(a.outcome().await, Outcome::Lost);
+    let key = ObjectKey::new("kube-system", "own");
+    assert!(matches!(writer.delete(&key, &DeleteParams::any()).await, Err(Error::NotLeading)));
+    writer.get(&key).await.expect("reading is allowed");
 }
 
 #[tokio::test]
@@ -169,7 +213,7 @@ async fn an_identity_alone_is_no_proof() {
     let a = candidate(&server.client(), config("same"), &sender);
     assert_eq!(next(&mut log).await, "same begins");
     a.task.abort();
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let b = candidate(&server.client(), config("same"), &sender);
     assert_eq!(next(&mut log).await, "same begins");
     assert!(began.elapsed() >= Duration::from_secs(1));

@@ -126,7 +126,8 @@ fn recreate(draft: &mut Draft<'_>, new: Option<&Set>, old: &[&Set], number: i64,
     if !active.is_empty() {
         return active.into_iter().for_each(|set| draft.resize(set, 0));
     }
-    if old_pods_run {
+    // A set that has not seen its present size may be making pods for the size before.
+    if old_pods_run || old.iter().any(|set| set.present > 0 || !set.observed) {
         return;
     }
     match new {

@@ -1,5 +1,6 @@
 //! Plans of a deployment, as tables.
 
+use super::super::fenceposts::Fenceposts;
 use super::super::revision::HISTORY;
 use super::super::rolling::tests::{deployment, set};
 use super::*;
@@ -146,4 +147,60 @@ fn of_two_sets_with_the_same_template_the_older_is_the_new_one() {
     later.key.name = "a-twin".into();
     later.created = jiff::Timestamp::MAX;
     assert_eq!(plan(&web(1, "a"), &[later, of_image("a", 1, 1, 1, 1)], false).new, Some(1));
+}
+
+#[test]
+fn a_change_to_recreate_and_of_the_size_in_one_write_does_not_stand_still() {
+    let mut recreate = Deployment { strategy: Strategy::Recreate, ..web(5, "b") };
+    recreate.fenceposts = Fenceposts { surge: 0, unavailable: 0 };
+    let (old, new) = (of_image("a", 2, 2, 1, 3), of_image("b", 2, 1, 2, 3));
+    check(&recreate, &[old.clone(), new.clone()], &["a 2>0"]);
+    check(&recreate, &[Set { replicas: 0, ..old.clone() }, new.clone()], &["b 2>5"]);
+    let gone = Set { replicas: 0, present: 0, available: 0, ready: 0, ..old };
+    check(&recreate, &[gone, new], &["b 2>5"]);
+}
+
+#[test]
+fn recreate_waits_until_the_old_sets_have_seen_that_they_are_to_be_empty() {
+    let mut recreate = Deployment { strategy: Strategy::Recreate, ..web(2, "b") };
+    recreate.fenceposts = Fenceposts { surge: 0, unavailable: 0 };
+    let empty = of_image("a", 0, 0, 1, 2);
+    let create = format!("+web-{} 2", template::hash(&recreate.template, 0));
+    check(&recreate, &[Set { observed: false, ..empty.clone() }], &[]);
+    check(&recreate, &[Set { present: 1, ..empty.clone() }], &[]);
+    check(&recreate, &[empty], &[&create]);
+}
+
+#[test]
+fn an_update_without_surge_that_is_scaled_half_way_goes_on() {
+    // Five, one of which may be away; one new pod runs; then four are wanted.
+    let mut web = web(4, "b");
+    web.fenceposts = Fenceposts { surge: 0, unavailable: 1 };
+    let set = |image, size, revision, noted: i64| {
+        let mut set = of_image(image, size, size, revision, noted);
+        set.annotations.insert(MAX.into(), noted.to_string());
+        set
+    };
+    // Both keep their sizes, as four is what there are; only the notes are brought up to date.
+    check(&web, &[set("a", 3, 1, 5), set("b", 1, 2, 5)], &["a notes", "b notes"]);
+    check(&web, &[set("a", 3, 1, 4), set("b", 1, 2, 4)], &["a 3>2"]);
+}
+
+#[test]
+fn a_paused_deployment_scales_in_proportion_and_forgets() {
+    let mut paused = Deployment { paused: true, ..web(15, "b") };
+    paused.fenceposts = Fenceposts { surge: 3, unavailable: 2 };
+    let set = |image, size, revision| {
+        let mut set = of_image(image, size, size, revision, 10);
+        set.annotations.insert(MAX.into(), "13".into());
+        set
+    };
+    check(&paused, &[set("a", 8, 2), set("b", 5, 3)], &["a 8>11", "b 5>7"]);
+    paused.history_limit = Some(0);
+    paused.replicas = 10;
+    check(&paused, &[set("a", 8, 2), set("b", 5, 3), set("x", 0, 1)], &["-x"]);
+    // The template may be edited meanwhile: nothing is made of it.
+    paused.template = template("c");
+    paused.history_limit = None;
+    check(&paused, &[set("a", 8, 2), set("b", 5, 3)], &[]);
 }

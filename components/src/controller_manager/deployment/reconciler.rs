@@ -151,7 +151,7 @@ impl DeploymentReconciler {
             }
             Err(error) => {
                 let message = format!("Failed to create new replica set {:?}: {error}", new.name);
-                if !error.is_transient() {
+                if !error.is_transient() && !error.is_not_leading() {
                     self.tools.tell(cached, EventType::Warning, "ReplicaSetCreateError", message);
                     outcome.note = Some(Note::create_error(&new.name, &error));
                 }

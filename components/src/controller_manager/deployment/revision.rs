@@ -13,6 +13,9 @@ pub const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 /// The deployment's replicas and surge when the set was last scaled.
 pub const MAX: &str = "deployment.kubernetes.io/max-replicas";
 
+/// How long the list of former numbers may get, in bytes; the oldest are dropped (upstream's limit).
+const HISTORY_MAX: usize = 2000;
+
 /// Annotations of a deployment that its sets do not get.
 const OWN: &[&str] = &[
     "kubectl.kubernetes.io/last-applied-configuration",
@@ -42,17 +45,34 @@ pub fn annotate(
     if before.and_then(|number| number.parse::<i64>().ok()).unwrap_or(0) < revision {
         wanted.insert(REVISION.into(), revision.to_string());
         if let Some(before) = before {
-            let history = held.get(HISTORY).filter(|h| !h.is_empty());
-            let history = history.map_or_else(|| before.clone(), |history| format!("{history},{before}"));
-            wanted.insert(HISTORY.into(), history);
+            wanted.insert(HISTORY.into(), remember(held.get(HISTORY).map_or("", String::as_str), before));
         }
     }
     wanted
 }
 
+/// The list of former numbers with one more, as far as there is room.
+fn remember(history: &str, before: &str) -> String {
+    let mut numbers: Vec<&str> = history.split(',').filter(|number| !number.is_empty()).chain([before]).collect();
+    while numbers.len() > 1 && numbers.iter().map(|number| number.len() + 1).sum::<usize>() > HISTORY_MAX + 1 {
+        numbers.remove(0);
+    }
+    numbers.join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_history_of_a_set_does_not_grow_without_end() {
+        assert_eq!(remember("", "1"), "1");
+        assert_eq!(remember("1,4", "9"), "1,4,9");
+        let full = vec!["1234"; 400].join(",");
+        let longer = remember(&full, "5678");
+        assert!(longer.len() <= HISTORY_MAX && longer.ends_with(",1234,5678"), "{} bytes", longer.len());
+        assert!(longer.len() > HISTORY_MAX - 5, "no more is forgotten than must be");
+    }
 
     fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect()

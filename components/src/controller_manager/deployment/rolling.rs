@@ -27,7 +27,7 @@ pub fn old_set_sizes(deployment: &Deployment, new: &Set, old: &[&Set]) -> Sizes 
         return Vec::new();
     }
     let total = old_total + new.replicas;
-    let new_unavailable = new.replicas - new.available;
+    let new_unavailable = new.replicas - counted(new);
     let mut budget = total - deployment.min_available() - new_unavailable;
     if budget <= 0 {
         return Vec::new();
@@ -40,7 +40,7 @@ pub fn old_set_sizes(deployment: &Deployment, new: &Set, old: &[&Set]) -> Sizes 
         *size -= unhealthy;
         budget -= unhealthy;
     }
-    let available: i64 = new.available + old.iter().map(|set| set.available).sum::<i64>();
+    let available: i64 = counted(new) + old.iter().map(|set| counted(set)).sum::<i64>();
     let mut spare = (available - deployment.min_available()).max(0);
     for (_, size) in &mut sets {
         let healthy = (*size).min(spare);
@@ -49,6 +49,12 @@ pub fn old_set_sizes(deployment: &Deployment, new: &Set, old: &[&Set]) -> Sizes 
     }
     sets.retain(|(set, size)| *size != set.replicas);
     sets
+}
+
+/// The available pods that a set will still have once it has seen its present size. A status from before it was made
+/// smaller counts pods that are on their way out; taking those for spare would take the deployment below its minimum.
+fn counted(set: &Set) -> i64 {
+    set.available.min(set.replicas)
 }
 
 #[cfg(test)]
@@ -93,7 +99,7 @@ pub(super) mod tests {
             present: available,
             ready: available,
             available,
-            going: 0,
+            going: Some(0),
             observed: true,
             failure: None,
         }
@@ -155,6 +161,13 @@ pub(super) mod tests {
         assert_eq!(sizes(&ten, &set("new", 4, 0), &[&set("old", 8, 8)]), []);
         assert_eq!(sizes(&ten, &set("new", 4, 4), &[&set("old", 8, 8)]), [("old".into(), 4)]);
         assert_eq!(sizes(&deployment(3, 1, 0), &set("new", 3, 3), &[&set("old", 1, 1)]), [("old".into(), 0)]);
+    }
+
+    #[test]
+    fn pods_on_their_way_out_are_not_spare() {
+        // The old set was just made smaller by two; its status still counts ten.
+        let ten = deployment(10, 3, 2);
+        assert_eq!(sizes(&ten, &set("new", 5, 5), &[&set("old", 8, 10)]), [("old".into(), 3)]);
     }
 
     #[test]

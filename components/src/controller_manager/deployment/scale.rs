@@ -3,9 +3,17 @@
 use super::rolling::Sizes;
 use super::{Deployment, Set, Strategy};
 
-/// Whether the number of wanted pods has changed since an active set was last scaled.
+/// Whether the number of wanted pods has changed since an active set was last scaled, so that shares are to be given
+/// before anything else.
+///
+/// Recreate knows no shares: with several active sets its rollout is what brings the new size about. (In upstream such a
+/// deployment, switched to Recreate and scaled in one write, stands still for ever.)
 pub fn is_due(deployment: &Deployment, sets: &[Set]) -> bool {
-    sets.iter().any(|set| set.replicas > 0 && set.desired().is_some_and(|desired| desired != deployment.replicas))
+    let active = || sets.iter().filter(|set| set.replicas > 0);
+    if deployment.strategy == Strategy::Recreate && active().count() > 1 {
+        return false;
+    }
+    active().any(|set| set.desired().is_some_and(|desired| desired != deployment.replicas))
 }
 
 /// The sizes that the sets are to have. A set that keeps its size is named too when its annotations are out of date:
@@ -70,7 +78,11 @@ fn share(deployment: &Deployment, set: &Set, to_add: i64, added: i64) -> i64 {
     if deployment.replicas == 0 {
         return -set.replicas;
     }
-    let max_before = set.max().filter(|max| *max > 0).unwrap_or(deployment.replicas);
+    // Without the note of what was the most before, the number of pods there are is the best guess.
+    let max_before = set.max().filter(|max| *max > 0).unwrap_or_else(|| deployment.pods_now());
+    if max_before == 0 {
+        return 0;
+    }
     let wanted = (set.replicas as f64 * deployment.max_pods() as f64 / max_before as f64).round() as i64;
     let share = wanted - set.replicas;
     if to_add > 0 { share.min(left) } else { share.max(left) }

@@ -84,6 +84,18 @@ impl Conditions {
         }
     }
 
+    /// Takes over the condition of a set, with the time at which it came about there.
+    fn take_over(&mut self, kind: &str, from: &Value) {
+        if self.get(kind).is_some_and(|c| c["status"] == from["status"] && c["reason"] == from["reason"]) {
+            return;
+        }
+        let mut condition = from.clone();
+        condition["type"] = kind.into();
+        condition["lastUpdateTime"] = from["lastTransitionTime"].clone();
+        self.remove(kind);
+        self.list.push(condition);
+    }
+
     /// Sets a condition with a fresh time of update.
     fn renew(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
         let held = self.get(kind).filter(|c| c["status"] == status).map(|c| c["lastTransitionTime"].clone());
@@ -103,23 +115,12 @@ pub fn status(facts: &Facts<'_>) -> Value {
     let held = deployment.status["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = Conditions { list: held, now: time(facts.now) };
     availability(deployment, number(&status, "availableReplicas"), &mut conditions);
-    if deployment.progress_deadline_seconds.is_none() {
-        conditions.remove(PROGRESSING);
-    } else {
-        pause(deployment, &mut conditions);
-        if let Some(note) = &facts.note {
-            conditions.set(PROGRESSING, note.status, note.reason, &note.message);
-        } else if facts.rollout {
-            progress(facts, &status, &mut conditions);
-        }
+    if !deployment.terminating {
+        progressing(facts, &status, &mut conditions);
     }
     if facts.rollout {
-        let failure = facts.new.into_iter().chain(facts.all).find_map(|set| set.failure.as_ref());
-        match failure {
-            Some(failure) => {
-                let text = |field: &str| failure[field].as_str().unwrap_or_default().to_owned();
-                conditions.set(REPLICA_FAILURE, "True", &text("reason"), &text("message"));
-            }
+        match facts.new.into_iter().chain(facts.all).find_map(|set| set.failure.as_ref()) {
+            Some(failure) => conditions.take_over(REPLICA_FAILURE, failure),
             None => conditions.remove(REPLICA_FAILURE),
         }
     }
@@ -127,6 +128,25 @@ pub fn status(facts: &Facts<'_>) -> Value {
         status["conditions"] = conditions.list.into();
     }
     status
+}
+
+/// How the rollout gets on, if that is measured at all.
+fn progressing(facts: &Facts<'_>, status: &Value, conditions: &mut Conditions) {
+    let deployment = facts.deployment;
+    if deployment.progress_deadline_seconds.is_none() {
+        return conditions.remove(PROGRESSING);
+    }
+    pause(deployment, conditions);
+    // A set that was there before the deployment: from now on its progress is measured.
+    if let Some(new) = facts.new.filter(|_| facts.note.is_none() && conditions.get(PROGRESSING).is_none()) {
+        let found = Note::found(&new.key.name);
+        conditions.set(PROGRESSING, found.status, found.reason, &found.message);
+    }
+    if let Some(note) = &facts.note {
+        conditions.set(PROGRESSING, note.status, note.reason, &note.message);
+    } else if facts.rollout {
+        progress(facts, status, conditions);
+    }
 }
 
 fn number(status: &Value, field: &str) -> i64 {
@@ -143,12 +163,15 @@ fn counts(facts: &Facts<'_>) -> Value {
         ("readyReplicas", sum(|set| set.ready)),
         ("availableReplicas", available),
         ("unavailableReplicas", (sum(|set| set.replicas) - available).max(0)),
-        ("terminatingReplicas", sum(|set| set.going)),
         ("collisionCount", facts.deployment.collisions),
     ] {
         if count > 0 {
             status[field] = count.into();
         }
+    }
+    // Said even when it is none, but only if every set's controller counts them.
+    if let Some(going) = facts.all.iter().map(|set| set.going).sum::<Option<i64>>() {
+        status["terminatingReplicas"] = going.into();
     }
     status
 }
@@ -244,90 +267,5 @@ pub fn patch(deployment: &Deployment, revision: i64, status: &Value) -> Option<V
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::rolling::tests::{deployment, set};
-    use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_000_000 + seconds).expect("a time")
-    }
-
-    fn judge(deployment: &Deployment, new: &Set, old: &[Set], seconds: i64) -> Value {
-        let all: Vec<Set> = [new].into_iter().chain(old).cloned().collect();
-        status(&Facts { deployment, new: Some(new), all: &all, rollout: true, note: None, now: at(seconds) })
-    }
-
-    fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
-        let found = status["conditions"].as_array().and_then(|list| list.iter().find(|c| c["type"] == kind));
-        found.unwrap_or(&Value::Null)
-    }
-
-    fn reason(status: &Value) -> &str {
-        condition(status, PROGRESSING)["reason"].as_str().unwrap_or("none")
-    }
-
-    #[test]
-    fn a_rollout_is_told_from_beginning_to_end() {
-        let mut web = deployment(2, 1, 0);
-        let all = [set("new", 2, 0)];
-        let facts = Facts {
-            deployment: &web,
-            new: Some(&all[0]),
-            all: &all,
-            rollout: true,
-            note: Some(Note::created("new")),
-            now: at(0),
-        };
-        web.status = status(&facts);
-        assert_eq!((reason(&web.status), &web.status["unavailableReplicas"]), ("NewReplicaSetCreated", &json!(2)));
-        assert_eq!(condition(&web.status, AVAILABLE)["status"], "False");
-        web.status = judge(&web, &set("new", 2, 1), &[], 5);
-        assert_eq!(reason(&web.status), "ReplicaSetUpdated");
-        assert_eq!(condition(&web.status, PROGRESSING)["lastTransitionTime"], time(at(0)));
-        assert_eq!(condition(&web.status, PROGRESSING)["lastUpdateTime"], time(at(5)));
-        assert_eq!(again_after(&web, &web.status, at(5)), Some(Duration::from_secs(601)));
-        web.status = judge(&web, &set("new", 2, 2), &[], 9);
-        assert_eq!(reason(&web.status), COMPLETE);
-        assert_eq!(condition(&web.status, PROGRESSING)["message"], "ReplicaSet \"new\" has successfully progressed.");
-        assert_eq!(condition(&web.status, AVAILABLE)["status"], "True");
-        assert_eq!(patch(&web, 1, &judge(&web, &set("new", 2, 2), &[], 99)), None, "nothing new, nothing written");
-        assert_eq!(again_after(&web, &web.status, at(99)), None);
-        // A pod that is lost after completion is no rollout.
-        assert_eq!(reason(&judge(&web, &set("new", 2, 1), &[], 2000)), COMPLETE);
-    }
-
-    #[test]
-    fn standing_still_too_long_is_told_once() {
-        let mut web = deployment(2, 1, 0);
-        web.status = judge(&web, &set("new", 2, 1), &[], 0);
-        web.status = judge(&web, &set("new", 2, 1), &[], 600);
-        assert_eq!(reason(&web.status), "ReplicaSetUpdated");
-        web.status = judge(&web, &set("new", 2, 1), &[], 601);
-        assert_eq!(reason(&web.status), TIMED_OUT);
-        assert_eq!(condition(&web.status, PROGRESSING)["status"], "False");
-        assert_eq!(again_after(&web, &web.status, at(601)), None);
-        assert_eq!(judge(&web, &set("new", 2, 1), &[], 700), web.status);
-        // Progress ends it.
-        assert_eq!(reason(&judge(&web, &set("new", 2, 2), &[], 701)), COMPLETE);
-    }
-
-    #[test]
-    fn a_pause_and_a_failure_are_told() {
-        let mut web = deployment(1, 1, 0);
-        web.paused = true;
-        let facts = |web: &Deployment| {
-            status(&Facts { deployment: web, new: None, all: &[], rollout: false, note: None, now: at(0) })
-        };
-        web.status = facts(&web);
-        assert_eq!(reason(&web.status), "DeploymentPaused");
-        web.paused = false;
-        assert_eq!(reason(&facts(&web)), "DeploymentResumed");
-        let mut failing = set("new", 1, 0);
-        failing.failure = Some(json!({"reason": "FailedCreate", "message": "no"}));
-        web.status = judge(&web, &failing, &[], 1);
-        assert_eq!(condition(&web.status, REPLICA_FAILURE)["message"], "no");
-        assert!(condition(&judge(&web, &set("new", 1, 0), &[], 2), REPLICA_FAILURE).is_null());
-        web.progress_deadline_seconds = None;
-        assert_eq!(reason(&judge(&web, &set("new", 1, 0), &[], 3)), "none");
-    }
-}
+#[path = "status_tests.rs"]
+mod tests;

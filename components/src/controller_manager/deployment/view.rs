@@ -83,8 +83,8 @@ pub struct Set {
     pub ready: i64,
     /// `status.availableReplicas`.
     pub available: i64,
-    /// `status.terminatingReplicas`.
-    pub going: i64,
+    /// `status.terminatingReplicas`; `None`: its controller has not counted them.
+    pub going: Option<i64>,
     /// Whether its controller has seen its present spec.
     pub observed: bool,
     /// The condition `ReplicaFailure`, if it is True.
@@ -138,6 +138,11 @@ impl Deployment {
         self.replicas + self.fenceposts.surge
     }
 
+    /// The pods it had when its status was written.
+    pub fn pods_now(&self) -> i64 {
+        self.status["replicas"].as_i64().unwrap_or(0)
+    }
+
     /// The fewest pods that must be available during a rolling update.
     pub fn min_available(&self) -> i64 {
         self.replicas - self.fenceposts.unavailable
@@ -162,7 +167,7 @@ impl Set {
             present: status("replicas"),
             ready: status("readyReplicas"),
             available: status("availableReplicas"),
-            going: status("terminatingReplicas"),
+            going: object.int(&["status", "terminatingReplicas"]),
             observed: status("observedGeneration") >= object.generation(),
             failure: object.condition("ReplicaFailure").filter(|c| c["status"] == "True").cloned(),
         }

@@ -8,19 +8,16 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use listwatch_proto::resource::{LabelSelector, Object, ObjectKey};
 
-use super::deletion_order;
+use super::{Throttle, deletion_order, throttle};
 use crate::client::Cached;
 use crate::controller_manager::ownership::{self, Claim, Claimable, claim};
-use crate::controller_manager::pod::{Phase, PodRef};
+use crate::controller_manager::pod::PodRef;
 
 /// Pods that one run creates or deletes at most (upstream's number): a run must end, so that others are heard.
 const BURST: usize = 500;
 
-/// Pods of a set that may have failed before new ones are made only one a second. A pod that its node refuses fails at
-/// once and is replaced at once; upstream makes them without limit.
-pub const FAILURES_MAX: usize = 10;
-/// How long the newest failed pod must be old, beyond that number, before another is made.
-const FAILURE_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+/// A look for the sake of the time comes a little later than that, so that it is certainly over.
+const MARGIN: SignedDuration = SignedDuration::from_millis(10);
 
 /// A set as the plan sees it.
 #[derive(Debug, Clone)]
@@ -56,8 +53,8 @@ pub struct Plan {
     pub active: Vec<PodRef>,
     /// How many of its own are on their way out.
     pub terminating: usize,
-    /// Pods are made slowly because too many have failed: the newest of them.
-    pub held_back: Option<PodRef>,
+    /// Pods are made slowly because too many have failed.
+    pub throttle: Option<Throttle>,
     /// Come again after this time at the latest.
     pub again_after: Option<SignedDuration>,
 }
@@ -105,7 +102,12 @@ pub fn plan(set: &Set, pods: &[PodRef], siblings: &[PodRef], now: Timestamp) -> 
         // The garbage collector sees to the rest.
     } else if count < set.replicas {
         plan.create = (set.replicas - count).min(BURST);
-        hold_back(&mut plan, &own, now);
+        plan.throttle = throttle(&own, now);
+        if let Some(throttle) = &plan.throttle {
+            plan.create = usize::from(throttle.wait.is_zero());
+            let again_after = if throttle.wait.is_zero() { throttle.pause } else { throttle.wait };
+            plan.again_after = Some(again_after + MARGIN);
+        }
     } else if count > set.replicas {
         let mut order = plan.active.clone();
         deletion_order(&mut order, siblings, now);
@@ -117,21 +119,10 @@ pub fn plan(set: &Set, pods: &[PodRef], siblings: &[PodRef], now: Timestamp) -> 
     plan
 }
 
-/// Makes pods slowly where they fail as soon as they are made.
-fn hold_back(plan: &mut Plan, own: &[PodRef], now: Timestamp) {
-    let failed = || own.iter().filter(|p| p.phase == Phase::Failed);
-    let Some(newest) = failed().max_by_key(|p| p.created).filter(|_| failed().count() >= FAILURES_MAX) else { return };
-    let age = now.duration_since(newest.created);
-    plan.create = if age < FAILURE_PAUSE { 0 } else { 1 };
-    plan.again_after = Some(FAILURE_PAUSE - age.clamp(SignedDuration::ZERO, FAILURE_PAUSE / 2));
-    plan.held_back = Some(newest.clone());
-}
-
 /// When the next ready pod becomes available.
 fn next_available(set: &Set, active: &[PodRef], now: Timestamp) -> Option<SignedDuration> {
     let at = active.iter().filter_map(|pod| pod.available_at(set.min_ready_seconds)).filter(|at| *at > now).min()?;
-    // A little later, so that it is certainly so.
-    Some(at.duration_since(now) + SignedDuration::from_millis(10))
+    Some(at.duration_since(now) + MARGIN)
 }
 
 #[cfg(test)]

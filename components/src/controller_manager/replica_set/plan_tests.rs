@@ -1,7 +1,8 @@
 //! Plans of a replica set, as tables.
 
 use super::*;
-use crate::controller_manager::pod::Pod;
+use crate::controller_manager::pod::{Phase, Pod};
+use crate::controller_manager::replica_set::{FAILURES_FREE, PAUSE_MIN};
 use listwatch_proto::resource::OwnerReference;
 
 fn time(text: &str) -> Timestamp {
@@ -85,15 +86,27 @@ fn pods_that_fail_at_once_are_made_slowly() {
         cached.object.created = time(created);
         Arc::new(cached)
     };
-    let old: Vec<PodRef> = (0..FAILURES_MAX).map(|n| failed(n, "2026-01-01T00:00:00Z")).collect();
+    let old: Vec<PodRef> = (0..FAILURES_FREE).map(|n| failed(n, "2026-01-01T00:00:00Z")).collect();
     let slow = plan(&set(3), &old, &[], now());
-    assert_eq!((slow.create, slow.held_back.is_some()), (1, true));
+    assert_eq!((slow.create, slow.again_after, slow.throttle.is_some()), (1, Some(PAUSE_MIN + MARGIN), true));
     let mut fresh = old.clone();
     fresh[3] = failed(3, "2026-01-01T01:00:00Z");
     let none = plan(&set(3), &fresh, &[], now());
-    assert_eq!((none.create, none.again_after), (0, Some(FAILURE_PAUSE)));
+    assert_eq!((none.create, none.again_after), (0, Some(PAUSE_MIN + MARGIN)));
+    // The one that was just made has not failed yet: the next waits all the same.
+    let made = [
+        old.clone(),
+        vec![Arc::new(Cached {
+            object: Pod { created: now(), ..pod("new", "me", "web", "").object.clone() },
+            ..Cached::clone(&pod("new", "me", "web", ""))
+        })],
+    ]
+    .concat();
+    assert_eq!(plan(&set(3), &made, &[], now()).create, 0);
     let few = plan(&set(3), &old[1..], &[], now());
-    assert_eq!((few.create, few.held_back.is_some()), (3, false));
+    assert_eq!((few.create, few.throttle.is_some()), (3, false));
+    // Too many pods are taken away as ever, and what is wanted and there needs no word about the failures.
+    assert!(plan(&set(0), &old, &[], now()).throttle.is_none());
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //!
 //! Invariants: a set never has more pods made for it than it wants, whatever answer is lost: a pod's name is chosen here
 //! before it is created, so that a create can be repeated, and after a create of unknown outcome the cache must first
-//! come to where the server is; status is written last.
+//! come to where the server is; status is written last. What happens when the process dies is told in [`super`].
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use listwatch_proto::resource::{Object, ObjectKey};
 use parking_lot::Mutex;
-use rand::Rng;
-use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use super::{Failure, Plan, Set, plan, status};
+use super::create::{self, IN_FLIGHT_MAX, new_name, pod_of};
+use super::{Failure, News, PODS_FAIL, Plan, Set, plan, status};
 use crate::client::{Api, Cached, DeleteParams, Error, ListParams, Patch};
 use crate::controller_manager::caches::{Caches, ORPHANS};
 use crate::controller_manager::ownership::{adoption, controller_reference, release};
@@ -25,16 +25,6 @@ use crate::runtime::{
     Action, Backoff, BackoffPolicy, EventType, ReconcileError, Reconciler, ReflectorConfig, catch_up,
 };
 
-/// The first batch of creates; each good one is followed by one of twice the size (upstream's slow start), so that a
-/// set whose pods are refused does not ask five hundred times. Upstream begins with one; eight cost little more when
-/// they are refused, and save a usual set three ways to the server.
-const FIRST_BATCH: usize = 8;
-/// What generated names are made of: no vowels, so no words; no digits that look like letters.
-const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-/// Random characters at the end of a generated name.
-const NAME_SUFFIX: usize = 5;
-/// The longest beginning of a generated name.
-const NAME_BASE_MAX: usize = 58;
 /// How often a create is repeated while its outcome is unknown.
 const UNKNOWN_MAX: u32 = 5;
 const RETRY: BackoffPolicy =
@@ -46,15 +36,33 @@ pub struct ReplicaSetReconciler {
     tools: Tools,
     sets: Api<Object>,
     pods: Api<Object>,
+    /// One permit for each create that may be on its way.
+    creates: Semaphore,
     /// Sets with a create or delete whose outcome never became known.
-    unsure: Mutex<HashSet<ObjectKey>>,
+    unsettled: Mutex<HashMap<ObjectKey, Unsettled>>,
+}
+
+/// Writes whose outcome is not known.
+#[derive(Debug, Default)]
+struct Unsettled {
+    /// Pods that may or may not have been made: the next are made under these names.
+    names: Vec<String>,
+    /// Whether the cache has since come to where the server was.
+    seen: bool,
+}
+
+/// When a pod was made.
+enum Created {
+    Now,
+    Before,
 }
 
 impl ReplicaSetReconciler {
     /// A reconciler over these caches.
     pub fn new(caches: Caches, tools: Tools) -> Self {
         let (sets, pods) = (tools.api("apps", "replicasets"), tools.api("", "pods"));
-        ReplicaSetReconciler { caches, tools, sets, pods, unsure: Mutex::default() }
+        let creates = Semaphore::new(IN_FLIGHT_MAX);
+        ReplicaSetReconciler { caches, tools, sets, pods, creates, unsettled: Mutex::default() }
     }
 
     /// The pods that a set owns and those of its namespace that nobody owns.
@@ -76,17 +84,30 @@ impl ReplicaSetReconciler {
         }
     }
 
-    /// After a write of unknown outcome: waits until the cache shows whatever the server holds by now.
+    /// After a write of unknown outcome: waits until the cache shows whatever the server holds by now. Pods that are seen
+    /// then were made.
     async fn make_sure(&self, key: &ObjectKey) -> Result<(), ReconcileError> {
-        if !self.unsure.lock().contains(key) {
+        if self.unsettled.lock().get(key).is_none_or(|unsettled| unsettled.seen) {
             return Ok(());
         }
         let here = ListParams::in_namespace(&*key.namespace).fields(format!("metadata.name={}", key.name));
         let revision = self.sets.list(&here).await?.revision;
         let all = ReflectorConfig::default();
         catch_up(&self.tools.client, self.pods.kind(), &all, &self.caches.pods, revision).await?;
-        self.unsure.lock().remove(key);
+        if let Some(unsettled) = self.unsettled.lock().get_mut(key) {
+            let missing = |name: &String| self.caches.pods.get(&ObjectKey::new(&*key.namespace, &**name)).is_none();
+            unsettled.names.retain(missing);
+            unsettled.seen = true;
+        }
         Ok(())
+    }
+
+    /// Forgets what is settled: the set is gone or wants no more pods, or all names have been used.
+    fn settle(&self, key: &ObjectKey, wants_pods: bool) {
+        let mut all = self.unsettled.lock();
+        if all.get(key).is_some_and(|unsettled| unsettled.seen && (!wants_pods || unsettled.names.is_empty())) {
+            all.remove(key);
+        }
     }
 
     async fn carry_out(&self, set: &Set, cached: &Cached<Object>, plan: &mut Plan) -> Result<(), Failed> {
@@ -96,7 +117,7 @@ impl ReplicaSetReconciler {
         for pod in &plan.release {
             let patch = release(&pod.uid, pod.revision, &pod.owners, &set.uid);
             match self.pods.patch(&pod.key, &Patch::Merge(patch)).await {
-                Err(error) if !error.is_not_found() => return Err(Failed::other(error)),
+                Err(error) if !error.is_not_found() => return Err(Failed::unknown(error)),
                 _ => {}
             }
         }
@@ -111,7 +132,7 @@ impl ReplicaSetReconciler {
 
     /// Adopts after a look at the server: a set that is gone or going there adopts nothing.
     async fn adopt(&self, set: &Set, cached: &Cached<Object>, plan: &mut Plan) -> Result<(), Failed> {
-        let live = self.sets.get_opt(&set.key).await.map_err(Failed::other)?;
+        let live = self.sets.get_opt(&set.key).await.map_err(Failed::unknown)?;
         if !live.is_some_and(|live| live.uid == set.uid && !live.object.is_terminating()) {
             plan.active.retain(|pod| !plan.adopt.iter().any(|a| a.uid == pod.uid));
             return Ok(());
@@ -120,7 +141,7 @@ impl ReplicaSetReconciler {
             let owner = controller_reference(&cached.object);
             let patch = adoption(&pod.uid, pod.revision, &pod.owners, owner);
             match self.pods.patch(&pod.key, &Patch::Merge(patch)).await {
-                Err(error) if !error.is_not_found() => return Err(Failed::other(error)),
+                Err(error) if !error.is_not_found() => return Err(Failed::unknown(error)),
                 _ => {}
             }
         }
@@ -128,59 +149,91 @@ impl ReplicaSetReconciler {
     }
 
     async fn create(&self, cached: &Cached<Object>, count: usize) -> Result<(), Failed> {
-        let (mut left, mut batch) = (count, FIRST_BATCH);
-        while left > 0 {
-            let now = batch.min(left);
-            let outcomes = join_all((0..now).map(|_| self.create_one(cached))).await;
-            for outcome in outcomes {
-                if let Err(error) = outcome {
-                    return Err(self.create_failed(cached, error));
-                }
+        for batch in create::batches(count) {
+            let outcomes = join_all((0..batch).map(|_| self.create_one(cached))).await;
+            let errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();
+            if !errors.is_empty() {
+                return Err(self.create_failed(cached, errors));
             }
-            left -= now;
-            batch *= 2;
         }
         Ok(())
     }
 
     async fn create_one(&self, cached: &Cached<Object>) -> Result<(), Error> {
-        let mut pod = pod_of(&cached.object);
+        // Held while the outcome is open, so that this many at most are.
+        let _on_its_way = self.creates.acquire().await.expect("the semaphore is never closed");
+        let left_over = self.unsettled.lock().get_mut(&cached.key).and_then(|unsettled| unsettled.names.pop());
+        let mut repeated = left_over.is_some();
+        let mut name = left_over.unwrap_or_else(|| new_name(&cached.object));
         let mut backoff = Backoff::new(RETRY);
-        let mut unknown = 0;
-        loop {
-            match self.pods.create(&pod).await {
-                Ok(_) => break,
-                // The name is taken by somebody else.
-                Err(error) if error.is_already_exists() && unknown == 0 => pod = pod_of(&cached.object),
-                // A try before may have been done after all: the next run sees to it, once the cache shows it.
-                Err(error) if error.is_already_exists() => {
-                    self.unsure.lock().insert(cached.key.clone());
+        for tries_left in (0..=UNKNOWN_MAX).rev() {
+            match self.create_named(cached, &mut name, repeated).await {
+                Ok(Created::Now) => break,
+                // A try before was done after all: the next run waits until the cache shows it.
+                Ok(Created::Before) => {
+                    self.is_unsettled(&cached.key, None);
                     break;
                 }
-                Err(error) if error.is_transient() && unknown < UNKNOWN_MAX => {
-                    unknown += 1;
+                Err(error) if error.is_transient() && tries_left > 0 => {
+                    repeated = true;
                     tokio::time::sleep(backoff.next_delay()).await;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if error.is_transient() {
+                        self.is_unsettled(&cached.key, Some(name));
+                    }
+                    return Err(error);
+                }
             }
         }
-        self.tools.tell(cached, EventType::Normal, "SuccessfulCreate", format!("Created pod: {}", pod.name()));
+        self.tools.tell(cached, EventType::Normal, "SuccessfulCreate", format!("Created pod: {name}"));
         Ok(())
     }
 
-    fn create_failed(&self, cached: &Cached<Object>, error: Error) -> Failed {
-        if error.is_transient() {
-            self.unsure.lock().insert(cached.key.clone());
-            return Failed::other(error);
+    /// Creates a pod of this name; under another one if it is somebody else's. `repeated`: it may be our own.
+    async fn create_named(&self, cached: &Cached<Object>, name: &mut String, repeated: bool) -> Result<Created, Error> {
+        loop {
+            match self.pods.create(&pod_of(&cached.object, name)).await {
+                Ok(_) => return Ok(Created::Now),
+                Err(error) if !error.is_already_exists() => return Err(error),
+                Err(_) if repeated => return Ok(Created::Before),
+                Err(_) => *name = new_name(&cached.object),
+            }
         }
+    }
+
+    /// Notes that a write of a set has an unknown outcome; for a create, under which name it is to be done again.
+    fn is_unsettled(&self, key: &ObjectKey, name: Option<String>) {
+        let mut all = self.unsettled.lock();
+        let unsettled = all.entry(key.clone()).or_default();
+        unsettled.seen = false;
+        unsettled.names.extend(name);
+    }
+
+    /// Tells of the creates of a batch that were refused. A refusal says more than an outcome that is unknown.
+    fn create_failed(&self, cached: &Cached<Object>, errors: Vec<Error>) -> Failed {
         let terminating = |status: &listwatch_proto::resource::Status| {
             status.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
         };
-        if error.status().is_some_and(terminating) {
-            return Failed { failure: None, error: None };
+        let (refused, unknown): (Vec<_>, Vec<_>) =
+            errors.into_iter().partition(|error| !error.is_transient() && !error.is_not_leading());
+        let was_told = refused.len();
+        let refused: Vec<Error> = refused.into_iter().filter(|e| !e.status().is_some_and(terminating)).collect();
+        for error in &refused {
+            self.tools.tell(cached, EventType::Warning, "FailedCreate", format!("Error creating: {error}"));
         }
-        self.tools.tell(cached, EventType::Warning, "FailedCreate", format!("Error creating: {error}"));
-        Failed { failure: Some(Failure { reason: "FailedCreate", message: error.to_string() }), error: Some(error) }
+        match (refused.into_iter().next(), unknown.into_iter().next()) {
+            (Some(error), _) => {
+                let failure = Failure { reason: "FailedCreate", message: error.to_string() };
+                Failed { news: News::Failed(failure), error: Some(error) }
+            }
+            (None, Some(error)) => Failed::unknown(error),
+            // In a namespace that is going every create is refused, and that is as it should be.
+            (None, None) => {
+                tracing::debug!(set = %cached.key, refused = was_told, "the namespace is going");
+                Failed { news: News::Good, error: None }
+            }
+        }
     }
 
     async fn delete(&self, cached: &Cached<Object>, pods: &[PodRef]) -> Result<(), Failed> {
@@ -197,28 +250,30 @@ impl ReplicaSetReconciler {
             }
         }))
         .await;
-        let Some(error) = outcomes.into_iter().find_map(Result::err) else { return Ok(()) };
-        if error.is_transient() {
-            self.unsure.lock().insert(cached.key.clone());
-            return Err(Failed::other(error));
+        // A refusal says more than an outcome that is unknown.
+        let errors = outcomes.into_iter().filter_map(Result::err);
+        let Some(error) = errors.min_by_key(Error::is_transient) else { return Ok(()) };
+        if error.is_transient() || error.is_not_leading() {
+            self.is_unsettled(&cached.key, None);
+            return Err(Failed::unknown(error));
         }
         self.tools.tell(cached, EventType::Warning, "FailedDelete", format!("Error deleting: {error}"));
         let failure = Failure { reason: "FailedDelete", message: error.to_string() };
-        Err(Failed { failure: Some(failure), error: Some(error) })
+        Err(Failed { news: News::Failed(failure), error: Some(error) })
     }
 }
 
 /// A plan that was not carried out to its end.
 struct Failed {
     /// What the set's condition is to say.
-    failure: Option<Failure>,
+    news: News,
     /// What brings the key back.
     error: Option<Error>,
 }
 
 impl Failed {
-    fn other(error: Error) -> Self {
-        Failed { failure: None, error: Some(error) }
+    fn unknown(error: Error) -> Self {
+        Failed { news: News::Unknown, error: Some(error) }
     }
 }
 
@@ -226,17 +281,22 @@ impl Failed {
 impl Reconciler for ReplicaSetReconciler {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
         self.make_sure(key).await?;
-        let Some(cached) = self.caches.replica_sets.get(key) else { return Ok(Action::Done) };
+        let Some(cached) = self.caches.replica_sets.get(key) else {
+            self.settle(key, false);
+            return Ok(Action::Done);
+        };
         let Some(set) = Set::of(&cached) else { return Ok(Action::Done) };
         let now = self.tools.clock.now();
         let mut plan = plan(&set, &self.candidates(&set), &self.siblings(&cached), now);
         let outcome = self.carry_out(&set, &cached, &mut plan).await;
-        let held_back = plan.held_back.as_ref().map(held_back);
-        let (failure, error) = match outcome {
-            Ok(()) => (held_back, None),
-            Err(failed) => (failed.failure.or(held_back), failed.error),
+        self.settle(key, plan.create > 0);
+        let slowed = plan.throttle.as_ref().map(|throttle| Failure { reason: PODS_FAIL, message: throttle.message() });
+        let (news, error) = match (outcome, slowed) {
+            (Ok(()), None) => (News::Good, None),
+            (Ok(()), Some(slowed)) => (News::Failed(slowed), None),
+            (Err(failed), _) => (failed.news, failed.error),
         };
-        let status = status(&set, &cached.object, &plan, failure.as_ref(), now);
+        let status = status(&set, &cached.object, &plan, &news, now);
         if let Some(patch) = status.patch(&cached.object, &cached.uid, cached.revision) {
             match self.sets.patch_status(key, &Patch::Merge(patch)).await {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
@@ -249,45 +309,6 @@ impl Reconciler for ReplicaSetReconciler {
             (None, None) => Ok(Action::Done),
         }
     }
-}
-
-/// Why pods are made slowly.
-fn held_back(newest: &PodRef) -> Failure {
-    let (reason, message) = newest.failure.as_deref().cloned().unwrap_or_default();
-    let message = format!(
-        "{} or more pods have failed; at most one a second is created. The last was {}: {reason}: {message}",
-        super::FAILURES_MAX,
-        newest.key.name,
-    );
-    Failure { reason: "FailedCreate", message }
-}
-
-/// A new pod of a set, with a name of its own.
-fn pod_of(set: &Object) -> Object {
-    let template = set.at(&["spec", "template"]).cloned().unwrap_or_else(|| json!({}));
-    let base: String = format!("{}-", set.name()).chars().take(NAME_BASE_MAX).collect();
-    let mut metadata = json!({
-        "namespace": set.namespace(),
-        "name": format!("{base}{}", suffix()),
-        "generateName": base,
-        "ownerReferences": [controller_reference(set)],
-    });
-    for field in ["labels", "annotations", "finalizers"] {
-        let value = &template["metadata"][field];
-        if !value.is_null() {
-            metadata[field] = value.clone();
-        }
-    }
-    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]});
-    match pod {
-        Value::Object(map) => Object(map),
-        _ => unreachable!("made as a map"),
-    }
-}
-
-fn suffix() -> String {
-    let mut random = rand::rng();
-    (0..NAME_SUFFIX).map(|_| char::from(NAME_ALPHABET[random.random_range(0..NAME_ALPHABET.len())])).collect()
 }
 
 /// The sets that a pod concerns: its own, or, if nobody owns it, those that it fits.
@@ -303,29 +324,5 @@ pub fn sets_of(caches: &Caches, pod: &Cached<crate::controller_manager::pod::Pod
             };
             sets.iter().filter(|set| fits(set)).map(|set| set.key.clone()).collect()
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pod_is_made_of_the_template_alone() {
-        let set = Object::from_value(json!({
-            "apiVersion": "apps/v1", "kind": "ReplicaSet",
-            "metadata": {"name": "web-5d", "namespace": "shop", "uid": "u"},
-            "spec": {"template": {"metadata": {"labels": {"app": "web"}, "creationTimestamp": null},
-                                  "spec": {"containers": [{"name": "c", "future": 1}]}}}}))
-        .expect("an object");
-        let pod = pod_of(&set);
-        assert!(pod.name().starts_with("web-5d-") && pod.name().len() == "web-5d-".len() + NAME_SUFFIX);
-        assert_eq!((pod.namespace(), pod.label("app")), ("shop", Some("web")));
-        assert_eq!(pod.at(&["spec", "containers"]), Some(&json!([{"name": "c", "future": 1}])));
-        assert_eq!(pod.controller().map(|o| (o.uid, o.block_owner_deletion)), Some(("u".into(), Some(true))));
-        let long = "x".repeat(63);
-        let mut set = set;
-        set.set(&["metadata", "name"], long);
-        assert_eq!(pod_of(&set).name().len(), 63);
     }
 }

@@ -9,10 +9,24 @@ use super::{Plan, Set};
 /// Why pods could not be made or deleted: reason and message of the condition `ReplicaFailure`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// `FailedCreate` or `FailedDelete`.
+    /// `FailedCreate`, `FailedDelete`, or [`PODS_FAIL`].
     pub reason: &'static str,
     /// Words for a person.
     pub message: String,
+}
+
+/// The reason of ours: pods can be made, but fail at once, and are made slowly for that.
+pub const PODS_FAIL: &str = "PodsFail";
+
+/// How a plan was carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// As it should be: a failure that was told is over.
+    Good,
+    /// It is not known: what was told of failures stands.
+    Unknown,
+    /// Not to the end, or only slowly.
+    Failed(Failure),
 }
 
 /// `status` as it is to be; equal to the present one if nothing is to be written.
@@ -20,7 +34,7 @@ pub struct Failure {
 pub struct Status(pub Value);
 
 /// The status of a set after a plan was carried out with this outcome.
-pub fn status(set: &Set, object: &Object, plan: &Plan, failure: Option<&Failure>, now: Timestamp) -> Status {
+pub fn status(set: &Set, object: &Object, plan: &Plan, news: &News, now: Timestamp) -> Status {
     let active = &plan.active;
     let labelled = |key: &str, value: &str, pod: &super::super::pod::Pod| pod.label(key) == Some(value);
     let fully = active.iter().filter(|p| set.template_labels.iter().all(|(k, v)| labelled(k, v, p))).count();
@@ -29,30 +43,34 @@ pub fn status(set: &Set, object: &Object, plan: &Plan, failure: Option<&Failure>
     let mut status = json!({
         "replicas": active.len(),
         "observedGeneration": object.generation(),
+        "terminatingReplicas": plan.terminating,
     });
-    for (field, count) in [
-        ("fullyLabeledReplicas", fully),
-        ("readyReplicas", ready),
-        ("availableReplicas", available),
-        ("terminatingReplicas", plan.terminating),
-    ] {
+    for (field, count) in [("fullyLabeledReplicas", fully), ("readyReplicas", ready), ("availableReplicas", available)]
+    {
         if count > 0 {
             status[field] = count.into();
         }
     }
-    let conditions = conditions(object, failure, now);
+    let conditions = conditions(object, news, now);
     if !conditions.is_empty() {
         status["conditions"] = conditions.into();
     }
     Status(status)
 }
 
-fn conditions(object: &Object, failure: Option<&Failure>, now: Timestamp) -> Vec<Value> {
+fn conditions(object: &Object, news: &News, now: Timestamp) -> Vec<Value> {
     const TYPE: &str = "ReplicaFailure";
     let held = object.at(&["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions: Vec<Value> = held.iter().filter(|c| c["type"] != TYPE).cloned().collect();
-    let Some(failure) = failure else { return conditions };
-    let before = held.into_iter().find(|c| c["type"] == TYPE && c["reason"] == failure.reason);
+    let failure = match news {
+        News::Good => return conditions,
+        News::Unknown => return held,
+        News::Failed(failure) => failure,
+    };
+    // As upstream, the first words of a reason stand; but why pods fail may change while they go on failing.
+    let same =
+        |c: &Value| c["reason"] == failure.reason && (failure.reason != PODS_FAIL || c["message"] == failure.message);
+    let before = held.into_iter().find(|c| c["type"] == TYPE && same(c));
     conditions.push(before.unwrap_or_else(|| {
         json!({
             "type": TYPE, "status": "True", "reason": failure.reason, "message": failure.message,
@@ -102,9 +120,13 @@ mod tests {
         let object = Object::from_value(json!({"metadata": {"generation": 2},
             "status": {"replicas": 1, "readyReplicas": 1, "observedGeneration": 2}}))
         .expect("an object");
-        let new = status(&set(), &object, &Plan::default(), None, Timestamp::UNIX_EPOCH);
+        let new = status(&set(), &object, &Plan::default(), &News::Good, Timestamp::UNIX_EPOCH);
         let patch = new.patch(&object, "me", 7).expect("differs");
-        assert_eq!(patch["status"], json!({"replicas": 0, "readyReplicas": null, "observedGeneration": 2}));
+        assert_eq!(
+            patch["status"],
+            json!({"replicas": 0, "readyReplicas": null, "observedGeneration": 2,
+            "terminatingReplicas": 0})
+        );
         assert_eq!(patch["metadata"]["resourceVersion"], "7");
         let mut after = object.clone();
         after.set(&["status"], new.0.clone());
@@ -114,14 +136,19 @@ mod tests {
     #[test]
     fn a_failure_stands_until_it_is_over() {
         let object = Object::default();
-        let failure = Failure { reason: "FailedCreate", message: "no".into() };
-        let new = status(&set(), &object, &Plan::default(), Some(&failure), Timestamp::UNIX_EPOCH);
+        let told = |reason, message: &str| News::Failed(Failure { reason, message: message.to_owned() });
+        let failure = told("FailedCreate", "no");
+        let new = status(&set(), &object, &Plan::default(), &failure, Timestamp::UNIX_EPOCH);
         let mut after = object;
         after.set(&["status"], new.0.clone());
-        let other_words = Failure { reason: "FailedCreate", message: "still no".into() };
-        let again = status(&set(), &after, &Plan::default(), Some(&other_words), Timestamp::now());
-        assert_eq!(again, new, "the same reason is not written again");
-        let over = status(&set(), &after, &Plan::default(), None, Timestamp::now());
-        assert!(over.0.get("conditions").is_none());
+        let judge = |news: &News| status(&set(), &after, &Plan::default(), news, Timestamp::now());
+        assert_eq!(judge(&told("FailedCreate", "still no")), new, "the same reason is not written again");
+        assert_eq!(judge(&News::Unknown), new, "who cannot tell leaves it as it is");
+        assert!(judge(&News::Good).0.get("conditions").is_none());
+        let message = |news: &News| judge(news).0["conditions"][0]["message"].clone();
+        assert_eq!(message(&told("FailedDelete", "not that either")), "not that either");
+        after.set(&["status"], judge(&told(PODS_FAIL, "no room")).0);
+        let judge = |news: &News| status(&set(), &after, &Plan::default(), news, Timestamp::now());
+        assert_eq!(judge(&told(PODS_FAIL, "a taint")).0["conditions"][0]["message"], "a taint");
     }
 }
