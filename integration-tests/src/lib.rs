@@ -4,6 +4,7 @@
 //! * [`process`]: one process with its ready line, its log and its end
 //! * [`server`]: an `lw server` on a data directory, restarted as often as a test wants
 //! * [`cluster`]: a whole cluster under `lw up`
+//! * [`cutter`]: a proxy whose connections a test cuts
 //! * [`etcd`]: a plain etcd v3 client
 //! * [`wait`]: waiting for conditions, and the seed of a test
 //!
@@ -12,12 +13,14 @@
 
 pub mod binary;
 pub mod cluster;
+pub mod cutter;
 pub mod etcd;
 pub mod process;
 pub mod server;
 pub mod wait;
 
 pub use cluster::Cluster;
+pub use cutter::Cutter;
 pub use process::Process;
 pub use server::Server;
 pub use wait::{eventually, seed};

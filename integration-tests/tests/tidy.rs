@@ -72,7 +72,7 @@ fn root() -> PathBuf {
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a readable folder").map(|e| e.expect("an entry")) {
         let (path, name) = (entry.path(), entry.file_name());
-        if name == "target" || name == ".git" || name == "node_modules" {
+        if name == "target" || name == ".git" || name == "node_modules" || name == "venv" {
             continue;
         }
         if path.is_dir() { walk(&path, found) } else { found.push(path) }
