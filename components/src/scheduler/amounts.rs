@@ -61,6 +61,14 @@ impl Amounts {
         self.milli_cpu == 0 && self.memory == 0 && self.ephemeral_storage == 0 && self.scalars.iter().all(|s| s.1 == 0)
     }
 
+    /// Whether there is less of some resource here than there.
+    pub fn is_less_somewhere(&self, other: &Amounts) -> bool {
+        self.milli_cpu < other.milli_cpu
+            || self.memory < other.memory
+            || self.ephemeral_storage < other.ephemeral_storage
+            || other.scalars().any(|(name, amount)| self.scalar(name) < amount)
+    }
+
     /// Adds other amounts.
     pub fn add(&mut self, other: &Amounts) {
         self.apply(other, i64::saturating_add);
@@ -111,6 +119,15 @@ mod tests {
         sum.sub(&more);
         assert_eq!((sum.milli_cpu, sum.memory, sum.scalar("example.com/gpu")), (before.milli_cpu, 0, 1));
         assert_eq!(sum.scalar("example.com/fpga"), 0);
+    }
+
+    #[test]
+    fn less_of_one_resource_is_less_somewhere() {
+        let big = amounts(&[("cpu", "1"), ("memory", "1Gi"), ("example.com/gpu", "2")]);
+        assert!(!big.is_less_somewhere(&big));
+        assert!(amounts(&[("cpu", "2"), ("memory", "1Gi")]).is_less_somewhere(&big));
+        assert!(amounts(&[("cpu", "1"), ("memory", "1Mi"), ("example.com/gpu", "2")]).is_less_somewhere(&big));
+        assert!(!big.is_less_somewhere(&amounts(&[("cpu", "500m"), ("example.com/gpu", "1")])));
     }
 
     #[test]

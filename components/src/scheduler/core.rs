@@ -1,25 +1,37 @@
 //! The scheduler without its wires: what the watches say goes in, what is to be done comes out.
 //!
-//! Invariants: one owner drives it, so no lock; after a restart the same watches rebuild it; a pod that is on its way to a
-//! node is never tried again before its binding has failed.
+//! A cycle has three steps: [`Core::begin`] takes a pod and brings the snapshot up to date, [`Algorithm`] looks for a node
+//! without touching the core, [`Core::end`] takes the result in. So the core is held only for moments, and the watches go
+//! on feeding it while a cycle thinks.
+//!
+//! Invariants: after a restart the same watches rebuild it; a pod that is on its way to a node is never tried again before
+//! its binding has failed; what happens between `begin` and `end` is judged at `end`.
+//!
+//! [`Algorithm`]: super::Algorithm
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use listwatch_proto::resource::ObjectKey;
 
-use super::framework::{ClusterEvent, Profile};
+use super::framework::{ClusterEvent, Diagnosis, Profile};
 use super::queue::{Backoff, Queue, Queued};
-use super::{Algorithm, Cache, Node, Pod, Snapshot};
+use super::{Cache, Node, Placement, Pod, Snapshot};
 
 /// The state of a scheduler.
 pub struct Core {
     scheduler_name: String,
-    profile: Profile,
-    algorithm: Algorithm,
     cache: Cache,
     queue: Queue,
-    snapshot: Snapshot,
+}
+
+/// A pod taken for a try.
+#[derive(Debug)]
+pub enum Try {
+    /// Find it a node.
+    Schedule(Queued),
+    /// It is being deleted: it is not tried, and has left the queue.
+    Skip(Arc<Pod>),
 }
 
 /// What is to be done after a cycle.
@@ -39,18 +51,17 @@ pub enum Decision {
         /// The message of condition and event.
         message: String,
     },
+    /// Tell that a pod was left out because it is being deleted.
+    Skip(Arc<Pod>),
 }
 
 impl Core {
     /// An empty one.
-    pub fn new(scheduler_name: &str, profile: Profile, algorithm: Algorithm, backoff: Backoff) -> Self {
+    pub fn new(scheduler_name: &str, profile: Arc<Profile>, backoff: Backoff, now: Instant) -> Self {
         Core {
             scheduler_name: scheduler_name.to_owned(),
-            profile,
-            algorithm,
             cache: Cache::default(),
-            queue: Queue::new(backoff),
-            snapshot: Snapshot::default(),
+            queue: Queue::new(profile, backoff, now),
         }
     }
 
@@ -66,7 +77,11 @@ impl Core {
             // On its way; its binding will tell.
         } else if pod.wants_node(&self.scheduler_name) {
             self.leave(&pod.key, now);
-            self.queue.set(pod, &self.profile, now);
+            if !pod.terminating || self.queue.is_active(&pod.key) {
+                self.queue.set(pod, now);
+            } else {
+                self.queue.remove(&pod.key);
+            }
         } else {
             self.leave(&pod.key, now);
             self.queue.remove(&pod.key);
@@ -89,7 +104,7 @@ impl Core {
             Some(old) => ClusterEvent::NodeUpdated { old, new: node },
             None => ClusterEvent::NodeAdded(node),
         };
-        self.queue.happened(event, &self.profile, now);
+        self.queue.happened(event, now);
     }
 
     /// Forgets a node that is gone.
@@ -97,19 +112,39 @@ impl Core {
         self.cache.remove_node(name);
     }
 
-    /// Runs one cycle, if a pod is worth a try.
-    pub fn next(&mut self, now: Instant) -> Option<Decision> {
+    /// Takes the next pod worth a try and brings the snapshot up to date, which is always the same one. The try is ended by
+    /// [`Core::end`]; what happens until then is not lost on the pod.
+    pub fn begin(&mut self, snapshot: &mut Snapshot, now: Instant) -> Option<Try> {
         let queued = self.queue.pop(now)?;
-        self.cache.refresh(&mut self.snapshot);
-        match self.algorithm.schedule(&self.profile, &self.snapshot, &queued.pod) {
+        if queued.pod.terminating {
+            self.queue.remove(&queued.pod.key);
+            return Some(Try::Skip(queued.pod));
+        }
+        self.cache.refresh(snapshot);
+        Some(Try::Schedule(queued))
+    }
+
+    /// Ends a try with what the cycle has found. `None`: nothing is to be done, the pod or its node has gone meanwhile.
+    pub fn end(
+        &mut self,
+        mut queued: Queued,
+        found: Result<Placement, Box<Diagnosis>>,
+        now: Instant,
+    ) -> Option<Decision> {
+        match found {
+            Ok(placement) if self.cache.node(&placement.node).is_none() => {
+                // Tried again at once: nobody has refused it.
+                let pod = self.queue.done(&queued)?;
+                self.queue.set(pod, now);
+                None
+            }
             Ok(placement) => {
+                queued.pod = self.queue.done(&queued)?;
                 self.cache.assume(Arc::new(queued.pod.placed_on(&placement.node)));
-                self.queue.done(&queued.pod.key);
                 Some(Decision::Bind { queued, node: placement.node })
             }
             Err(diagnosis) => {
-                let pod = queued.pod.clone();
-                self.queue.refused(queued, diagnosis.plugins(), &self.profile, now);
+                let pod = self.queue.refused(queued, diagnosis.plugins(), now)?;
                 Some(Decision::Refuse { pod, message: diagnosis.message() })
             }
         }
@@ -118,12 +153,13 @@ impl Core {
     /// A binding failed. `live` is the pod as the server now has it; `None`: it is gone.
     pub fn bind_failed(&mut self, mut queued: Queued, live: Option<Arc<Pod>>, now: Instant) {
         let key = queued.pod.key.clone();
-        if self.cache.forget(&key, &queued.pod.uid).map(|pod| self.left(pod, now)).is_none() {
+        let Some(pod) = self.cache.forget(&key, &queued.pod.uid) else {
             // The watch has settled the matter meanwhile.
             return;
-        }
+        };
+        self.left(pod, now);
         let Some(live) = live else { return };
-        if live.uid == queued.pod.uid && live.wants_node(&self.scheduler_name) {
+        if live.uid == queued.pod.uid && live.wants_node(&self.scheduler_name) && !live.terminating {
             queued.pod = live;
             self.queue.failed(queued, now);
         } else {
@@ -131,7 +167,7 @@ impl Core {
         }
     }
 
-    /// When [`Core::next`] should be called even if nothing happens.
+    /// When [`Core::begin`] should be called even if nothing happens.
     pub fn wake_at(&self) -> Option<Instant> {
         self.queue.wake_at()
     }
@@ -141,21 +177,27 @@ impl Core {
         self.queue.len()
     }
 
+    /// How often a refused pod was shown an event: what events have cost.
+    pub fn examined(&self) -> u64 {
+        self.queue.examined()
+    }
+
     /// Counts a pod on its node.
     fn place(&mut self, pod: Arc<Pod>, now: Instant) {
         let before = self.cache.pod(&pod.key).cloned();
-        let same = before.as_ref().is_some_and(|held| {
-            held.node_name == pod.node_name && held.requests == pod.requests && held.labels == pod.labels
-        });
-        let confirmed = self.cache.is_assumed(&pod.key, &pod.uid);
+        let was_assumed = self.cache.is_assumed(&pod.key, &pod.uid);
         self.cache.set_pod(pod.clone());
-        if same && !confirmed {
-            return;
+        match before {
+            Some(before) if before.node_name == pod.node_name && !was_assumed => {
+                let node = self.cache.node_info(&pod.node_name).cloned();
+                self.queue.happened(ClusterEvent::PodUpdated { old: before, new: pod, node }, now);
+            }
+            Some(before) if before.node_name != pod.node_name => {
+                self.left(before, now);
+                self.queue.happened(ClusterEvent::PodPlaced(pod), now);
+            }
+            _ => self.queue.happened(ClusterEvent::PodPlaced(pod), now),
         }
-        if let Some(before) = before.filter(|_| !same) {
-            self.left(before, now);
-        }
-        self.queue.happened(ClusterEvent::PodPlaced(pod), &self.profile, now);
     }
 
     /// Stops counting a pod, if it was.
@@ -166,7 +208,8 @@ impl Core {
     }
 
     fn left(&mut self, pod: Arc<Pod>, now: Instant) {
-        self.queue.happened(ClusterEvent::PodLeft(pod), &self.profile, now);
+        let node = self.cache.node_info(&pod.node_name).cloned();
+        self.queue.happened(ClusterEvent::PodLeft { pod, node }, now);
     }
 }
 

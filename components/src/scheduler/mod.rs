@@ -4,9 +4,11 @@
 //! which of them is best. The decision is a pure function of a snapshot; the only thing written is the binding.
 //! Everything in memory is cache: a scheduler killed at any point loses nothing but time.
 //!
-//! One river: watch → [`Core`] (cache and queue) → [`Algorithm`] (a cycle over a [`Snapshot`]) → binding.
+//! One river: watch → [`Core`] (cache and queue) → [`Cycle`] ([`Algorithm`] over a [`Snapshot`]) → binding.
 
 mod amounts;
+mod host_port;
+mod image;
 mod node;
 mod pod;
 
@@ -18,15 +20,19 @@ mod queue;
 
 mod algorithm;
 mod core;
+mod cycle;
 
 mod bind;
 mod program;
 mod report;
 
-pub use self::core::{Core, Decision};
+pub use self::core::{Core, Decision, Try};
 pub use algorithm::{Algorithm, Placement, Scores};
 pub use amounts::Amounts;
 pub use cache::{Cache, Snapshot};
+pub use cycle::Cycle;
+pub use host_port::HostPort;
+pub use image::Image;
 pub use node::{Node, NodeInfo};
 pub use pod::{DEFAULT_SCHEDULER, Pod, Waiting};
 pub use program::{Error, Options, run};

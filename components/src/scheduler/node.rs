@@ -1,6 +1,6 @@
 //! A node as the scheduler holds it: what it offers, and what the pods on it take.
 //!
-//! Invariant: `requested` and the assumed sums are the sums over `pods`, kept by [`NodeInfo::add_pod`] and
+//! Invariant: `requested`, the used ports and the assumed sums are the sums over `pods`, kept by [`NodeInfo::add_pod`] and
 //! [`NodeInfo::remove_pod`] alone.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,12 @@ use std::sync::Arc;
 use listwatch_proto::resource::{NodeLabels, ObjectKey, Resources, Taint};
 use serde::Deserialize;
 
-use super::{Amounts, Pod};
+use super::{Amounts, HostPort, Image, Pod};
+
+/// The labels of a node's region; the older one counts first, as upstream has it.
+const REGION: [&str; 2] = ["failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"];
+/// The labels of a node's zone.
+const ZONE: [&str; 2] = ["failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"];
 
 /// What the scheduler knows of a node object.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -26,6 +31,8 @@ pub struct Node {
     pub taints: Vec<Taint>,
     /// `status.allocatable`.
     pub allocatable: Amounts,
+    /// `status.images`.
+    pub images: Vec<Image>,
 }
 
 impl Node {
@@ -38,6 +45,12 @@ impl Node {
     pub fn labels(&self) -> NodeLabels<'_> {
         NodeLabels { name: &self.name, labels: &self.labels }
     }
+
+    /// Region and zone, which nodes are mixed by; both may be empty.
+    pub fn zone(&self) -> (&str, &str) {
+        let label = |keys: [&str; 2]| keys.iter().find_map(|key| self.labels.get(*key)).map_or("", String::as_str);
+        (label(REGION), label(ZONE))
+    }
 }
 
 /// A node with the pods on it.
@@ -49,6 +62,8 @@ pub struct NodeInfo {
     pub pods: Vec<Arc<Pod>>,
     /// The sum of their requests.
     pub requested: Amounts,
+    /// The ports that they take.
+    pub used_ports: Vec<HostPort>,
     /// The sum of what they count for in scores: cpu in thousandths.
     pub assumed_milli_cpu: i64,
     /// The sum of what they count for in scores: memory in bytes.
@@ -75,6 +90,7 @@ impl NodeInfo {
         self.requested.add(&pod.requests);
         self.assumed_milli_cpu += pod.assumed_milli_cpu;
         self.assumed_memory += pod.assumed_memory;
+        self.used_ports.extend_from_slice(&pod.host_ports);
         self.pods.push(pod);
     }
 
@@ -85,6 +101,12 @@ impl NodeInfo {
         self.requested.sub(&pod.requests);
         self.assumed_milli_cpu -= pod.assumed_milli_cpu;
         self.assumed_memory -= pod.assumed_memory;
+        for port in &pod.host_ports {
+            // One for one: a pod that was placed by name may have the port of another.
+            if let Some(at) = self.used_ports.iter().position(|used| used == port) {
+                self.used_ports.swap_remove(at);
+            }
+        }
         Some(pod)
     }
 }
@@ -116,8 +138,22 @@ struct WireSpec {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WireStatus {
+    images: Option<Vec<WireImage>>,
     allocatable: Option<Resources>,
     capacity: Option<Resources>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireImage {
+    names: Option<Vec<Arc<str>>>,
+    size_bytes: i64,
+}
+
+impl From<WireImage> for Image {
+    fn from(wire: WireImage) -> Self {
+        Image { names: wire.names.unwrap_or_default(), size: wire.size_bytes }
+    }
 }
 
 impl From<WireNode> for Node {
@@ -131,6 +167,7 @@ impl From<WireNode> for Node {
             unschedulable: wire.spec.unschedulable,
             taints: wire.spec.taints.unwrap_or_default(),
             allocatable: Amounts::of(&allocatable),
+            images: wire.status.images.into_iter().flatten().map(Image::from).collect(),
         }
     }
 }
@@ -146,6 +183,7 @@ mod tests {
                 key: ObjectKey::new("default", name),
                 requests: Amounts::sample(cpu, 0),
                 assumed_milli_cpu: cpu.max(100),
+                host_ports: [HostPort::new(None, None, 80)].into(),
                 ..Pod::default()
             })
         };
@@ -156,5 +194,6 @@ mod tests {
         assert!(info.remove_pod(&ObjectKey::new("other", "a")).is_none());
         assert!(info.remove_pod(&ObjectKey::new("default", "b")).is_some());
         assert_eq!((info.requested.milli_cpu, info.assumed_milli_cpu, info.pods.len()), (0, 100, 1));
+        assert_eq!(info.used_ports.len(), 1, "the other pod has the port still");
     }
 }

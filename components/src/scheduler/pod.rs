@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use listwatch_proto::resource::{NodeAffinity, ObjectKey, PodResources, Toleration};
+use listwatch_proto::resource::requests::ContainerResources;
+use listwatch_proto::resource::{NodeAffinity, ObjectKey, PodResources, ResourceRequirements, Resources, Toleration};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Amounts;
+use super::{Amounts, HostPort, Image};
 
 /// The scheduler that pods ask for by default.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -34,6 +35,8 @@ pub struct Pod {
     pub assumed_milli_cpu: i64,
     /// The memory that it counts for when nodes are scored, in bytes.
     pub assumed_memory: i64,
+    /// The ports of the node that it takes: those of its containers and sidecars.
+    pub host_ports: Box<[HostPort]>,
     /// Whether it has a deletion timestamp.
     pub terminating: bool,
     /// Whether its phase is Succeeded or Failed: it takes nothing any more.
@@ -57,6 +60,8 @@ pub struct Waiting {
     pub node_selector: BTreeMap<String, String>,
     /// `spec.affinity.nodeAffinity`.
     pub node_affinity: Option<NodeAffinity>,
+    /// The names of its images (init containers, containers, image volumes), each with a tag.
+    pub images: Vec<Box<str>>,
     /// Whether `spec.schedulingGates` holds any.
     pub gated: bool,
     /// Whether `spec.preemptionPolicy` is `Never`.
@@ -81,6 +86,7 @@ impl Pod {
             tolerations: Vec::new(),
             node_selector: BTreeMap::new(),
             node_affinity: None,
+            images: Vec::new(),
             gated: false,
             never_preempts: false,
             nominated_node: String::new(),
@@ -94,9 +100,9 @@ impl Pod {
         !self.node_name.is_empty() && !self.finished
     }
 
-    /// Whether it is for this scheduler to find it a node.
+    /// Whether it is this scheduler's and has no node; one that is being deleted is not to be given any.
     pub fn wants_node(&self, scheduler_name: &str) -> bool {
-        self.node_name.is_empty() && !self.finished && !self.terminating && self.asks().scheduler_name == scheduler_name
+        self.node_name.is_empty() && !self.finished && self.asks().scheduler_name == scheduler_name
     }
 
     /// The same pod as it will be once it is bound.
@@ -133,8 +139,11 @@ struct WireMetadata {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct WireSpec {
-    #[serde(flatten)]
-    resources: PodResources,
+    containers: Vec<WireContainer>,
+    init_containers: Vec<WireContainer>,
+    overhead: Resources,
+    resources: Option<ResourceRequirements>,
+    volumes: Option<Vec<WireVolume>>,
     node_name: Option<String>,
     priority: Option<i32>,
     scheduler_name: Option<String>,
@@ -143,6 +152,37 @@ struct WireSpec {
     affinity: Option<WireAffinity>,
     scheduling_gates: Option<Vec<serde::de::IgnoredAny>>,
     preemption_policy: Option<String>,
+}
+
+/// A container: what it takes, and what else matters to placement.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireContainer {
+    resources: ResourceRequirements,
+    restart_policy: Option<String>,
+    image: Option<Box<str>>,
+    ports: Option<Vec<WirePort>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WirePort {
+    host_port: i32,
+    #[serde(rename = "hostIP")]
+    host_ip: Option<Box<str>>,
+    protocol: Option<Box<str>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireVolume {
+    image: Option<WireImageVolume>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireImageVolume {
+    reference: Option<Box<str>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -160,11 +200,42 @@ struct WireStatus {
     conditions: Option<Vec<Value>>,
 }
 
+/// The images of a waiting pod, as ImageLocality counts them.
+fn image_names(spec: &WireSpec) -> Vec<Box<str>> {
+    let containers = spec.init_containers.iter().chain(&spec.containers).map(|c| c.image.as_deref());
+    let volumes = spec.volumes.iter().flatten().filter_map(|v| v.image.as_ref()).map(|i| i.reference.as_deref());
+    containers.chain(volumes).map(|name| Image::tagged(name.unwrap_or_default())).collect()
+}
+
+/// The ports of the node that a container takes.
+fn take_ports(given: Option<Vec<WirePort>>, taken: &mut Vec<HostPort>) {
+    for port in given.into_iter().flatten().filter(|p| p.host_port > 0) {
+        taken.push(HostPort::new(port.host_ip.as_deref(), port.protocol.as_deref(), port.host_port));
+    }
+}
+
 impl From<WirePod> for Pod {
     fn from(wire: WirePod) -> Self {
         let WirePod { metadata, spec, status } = wire;
+        let is_placed = spec.node_name.as_ref().is_some_and(|name| !name.is_empty());
+        let images = if is_placed { Vec::new() } else { image_names(&spec) };
         let node_name = spec.node_name.unwrap_or_default();
-        let assumed = Amounts::of(&spec.resources.requests_assumed());
+        let (mut containers, mut ports) = (Vec::new(), Vec::new());
+        for container in spec.containers {
+            take_ports(container.ports, &mut ports);
+            containers.push(ContainerResources { resources: container.resources, restart_policy: None });
+        }
+        let mut init_containers = Vec::new();
+        for container in spec.init_containers {
+            let init = ContainerResources { resources: container.resources, restart_policy: container.restart_policy };
+            if init.is_sidecar() {
+                take_ports(container.ports, &mut ports);
+            }
+            init_containers.push(init);
+        }
+        let resources =
+            PodResources { containers, init_containers, overhead: spec.overhead, resources: spec.resources };
+        let assumed = Amounts::of(&resources.requests_assumed());
         let waiting = node_name.is_empty().then(|| {
             Box::new(Waiting {
                 scheduler_name: spec.scheduler_name.unwrap_or_else(|| DEFAULT_SCHEDULER.to_owned()),
@@ -172,6 +243,7 @@ impl From<WirePod> for Pod {
                 tolerations: spec.tolerations.unwrap_or_default(),
                 node_selector: spec.node_selector.unwrap_or_default(),
                 node_affinity: spec.affinity.and_then(|a| a.node_affinity),
+                images,
                 gated: spec.scheduling_gates.is_some_and(|gates| !gates.is_empty()),
                 never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
                 nominated_node: status.nominated_node_name.unwrap_or_default(),
@@ -185,9 +257,10 @@ impl From<WirePod> for Pod {
             node_name,
             priority: spec.priority.unwrap_or(0),
             labels: metadata.labels.into_iter().flatten().collect(),
-            requests: Amounts::of(&spec.resources.requests()),
+            requests: Amounts::of(&resources.requests()),
             assumed_milli_cpu: assumed.milli_cpu,
             assumed_memory: assumed.memory,
+            host_ports: ports.into(),
             terminating: metadata.deletion_timestamp.is_some(),
             finished: status.phase == "Succeeded" || status.phase == "Failed",
             start_time: status.start_time.unwrap_or_default(),
@@ -227,6 +300,6 @@ mod tests {
         let other = read(json!({"metadata": {"name": "p"}, "spec": {"schedulerName": "mine"}}));
         assert!(!other.wants_node(DEFAULT_SCHEDULER) && other.wants_node("mine"));
         let going = read(json!({"metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}}));
-        assert!(!going.wants_node(DEFAULT_SCHEDULER));
+        assert!(going.wants_node(DEFAULT_SCHEDULER) && going.terminating);
     }
 }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::bind::{Binder, Bound};
 use super::framework::Profile;
 use super::report::{Reporter, Reports, SCHEDULER_ERROR, UNSCHEDULABLE, reference, shorten};
-use super::{Algorithm, Backoff, Core, DEFAULT_SCHEDULER, Decision, Node, Pod, Queued};
+use super::{Algorithm, Backoff, Core, Cycle, DEFAULT_SCHEDULER, Decision, Node, Pod, Queued};
 use crate::client::{Client, Decode};
 use crate::clock::{SharedClock, timer_now};
 use crate::runtime::{
@@ -101,9 +101,10 @@ pub async fn run(
     let (recorder, recorder_task) = Recorder::new(&client, &options.scheduler_name, "", clock.clone());
     let reporter = Reporter::new(&client, pod_kind, clock.clone());
     let reporting = Controller::new("pod-condition", reporter.clone()).workers(16);
+    let profile = Arc::new(Profile::standard());
     let algorithm = Algorithm::new(options.percentage_of_nodes_to_score, options.seed.unwrap_or_else(rand::random));
     let shared = Arc::new(Shared {
-        core: Mutex::new(Core::new(&options.scheduler_name, Profile::standard(), algorithm, options.backoff)),
+        core: Mutex::new(Core::new(&options.scheduler_name, profile.clone(), options.backoff, std_now())),
         changed: Notify::new(),
         binder: Binder::new(&client, pod_kind),
         reports: reporter.reports(reporting.queue()),
@@ -127,6 +128,7 @@ pub async fn run(
     });
     let (pod_store, node_store) = (pods.store(), nodes.store());
 
+    let cycle = Cycle::new(profile, algorithm);
     let stop = CancellationToken::new();
     let _stop_on_drop = stop.clone().drop_guard();
     let mut tasks = JoinSet::new();
@@ -153,7 +155,7 @@ pub async fn run(
                         // A feeder only ends when the program does.
                         _ = caught_up => {}
                     }
-                    work(shared, token).await;
+                    work(shared, cycle, token).await;
                 }
             }))
             .await
@@ -185,14 +187,11 @@ async fn lead<F: Future<Output = ()>>(
 }
 
 /// The loop of a leader: one decision after another, bindings beside it.
-async fn work(shared: Arc<Shared>, stop: CancellationToken) {
+async fn work(shared: Arc<Shared>, mut cycle: Cycle, stop: CancellationToken) {
     let mut bindings = JoinSet::new();
     while !stop.is_cancelled() {
-        let (decision, wake_at) = {
-            let mut core = shared.core.lock();
-            let decision = core.next(timer_now().into_std());
-            (decision, core.wake_at())
-        };
+        let decision = cycle.next(&shared.core, std_now);
+        let wake_at = shared.core.lock().wake_at();
         match decision {
             Some(Decision::Bind { queued, node }) => {
                 bindings.spawn(shared.clone().bind(queued, node));
@@ -204,6 +203,11 @@ async fn work(shared: Arc<Shared>, stop: CancellationToken) {
             }
             Some(Decision::Refuse { pod, message }) => {
                 shared.refused(pod, UNSCHEDULABLE, message);
+                tokio::task::yield_now().await;
+            }
+            Some(Decision::Skip(pod)) => {
+                let message = format!("skip schedule deleting pod: {}", pod.key);
+                shared.recorder.event_about(reference(&pod), EventType::Warning, "FailedScheduling", message);
                 tokio::task::yield_now().await;
             }
             None => tokio::select! {
@@ -224,7 +228,7 @@ async fn work(shared: Arc<Shared>, stop: CancellationToken) {
 
 impl Shared {
     fn pod_changed(&self, change: &Change<Arc<Pod>>) {
-        let now = timer_now().into_std();
+        let now = std_now();
         let mut core = self.core.lock();
         match change {
             Change::Added(pod) | Change::Updated { new: pod, .. } => core.set_pod(pod.object.clone(), now),
@@ -238,7 +242,7 @@ impl Shared {
         let mut core = self.core.lock();
         match change {
             Change::Added(node) | Change::Updated { new: node, .. } => {
-                core.set_node(node.object.clone(), timer_now().into_std());
+                core.set_node(node.object.clone(), std_now());
             }
             Change::Deleted(node) => core.remove_node(&node.key.name),
         }
@@ -260,7 +264,7 @@ impl Shared {
                 if again && !live.as_ref().is_some_and(|live| live.terminating) {
                     self.refused(pod, SCHEDULER_ERROR, format!("binding rejected: {error}"));
                 }
-                self.core.lock().bind_failed(queued, live, timer_now().into_std());
+                self.core.lock().bind_failed(queued, live, std_now());
                 self.changed.notify_one();
             }
         }
@@ -271,6 +275,10 @@ impl Shared {
         self.recorder.event_about(reference(&pod), EventType::Warning, "FailedScheduling", shorten(&message));
         self.reports.say(pod, reason, message);
     }
+}
+
+fn std_now() -> std::time::Instant {
+    timer_now().into_std()
 }
 
 /// Waits for an instant; for ever, if there is none.

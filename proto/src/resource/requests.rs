@@ -64,7 +64,8 @@ pub struct ContainerResources {
 }
 
 impl ContainerResources {
-    fn is_sidecar(&self) -> bool {
+    /// Whether this init container keeps running beside the app containers.
+    pub fn is_sidecar(&self) -> bool {
         self.restart_policy.as_deref() == Some("Always")
     }
 }

@@ -4,6 +4,7 @@
 
 mod snapshot;
 mod store;
+mod zones;
 
 pub use snapshot::Snapshot;
 pub use store::Cache;

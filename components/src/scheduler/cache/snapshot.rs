@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use crate::scheduler::NodeInfo;
 
-/// Nodes that exist, each with the pods on it. Nothing changes while a cycle reads it.
+/// Nodes that exist, each with the pods on it, zones mixed. Nothing changes while a cycle reads it.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     nodes: Vec<Arc<NodeInfo>>,
     places: HashMap<Arc<str>, usize>,
+    /// How many nodes hold an image, by name.
+    images: Arc<HashMap<Arc<str>, usize>>,
 }
 
 impl Snapshot {
@@ -41,23 +43,32 @@ impl Snapshot {
         self.places.get(name).copied()
     }
 
-    /// Puts a node in its place, or in a new one at the end.
-    pub(super) fn set(&mut self, name: &Arc<str>, info: Arc<NodeInfo>) {
-        match self.places.get(name) {
-            Some(place) => self.nodes[*place] = info,
-            None => {
-                self.places.insert(name.clone(), self.nodes.len());
-                self.nodes.push(info);
-            }
+    /// How many nodes hold an image of this name.
+    pub fn nodes_with_image(&self, name: &str) -> usize {
+        self.images.get(name).copied().unwrap_or(0)
+    }
+
+    /// Puts a node in its place, if it has one.
+    pub(super) fn set(&mut self, name: &str, info: &Arc<NodeInfo>) {
+        if let Some(place) = self.places.get(name) {
+            self.nodes[*place] = info.clone();
         }
     }
 
-    /// Takes a node out; the last one moves into its place.
-    pub(super) fn remove(&mut self, name: &str) {
-        let Some(place) = self.places.remove(name) else { return };
-        self.nodes.swap_remove(place);
-        if let Some(moved) = self.nodes.get(place) {
-            self.places.insert(moved.object().name.clone(), place);
+    /// Gives every node its place anew.
+    pub(super) fn arrange<'a>(&mut self, nodes: impl Iterator<Item = (&'a Arc<str>, &'a Arc<NodeInfo>)>) {
+        self.nodes.clear();
+        self.places.clear();
+        for (name, info) in nodes {
+            self.places.insert(name.clone(), self.nodes.len());
+            self.nodes.push(info.clone());
+        }
+    }
+
+    /// Takes over who holds which image.
+    pub(super) fn set_images(&mut self, images: &Arc<HashMap<Arc<str>, usize>>) {
+        if !Arc::ptr_eq(&self.images, images) {
+            self.images = images.clone();
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The cache proper: applies what the watches say and what the scheduler assumes.
 //!
 //! Invariants: a pod is counted on one node at most; an assumed pod stays until the watch confirms or contradicts it or
-//! the binding fails; refreshing a snapshot costs what has changed since the last time, not the number of nodes.
+//! the binding fails; refreshing a snapshot costs what has changed since the last time, not the number of nodes (only when
+//! a node comes, goes or moves to another zone are all of them put in order anew). There is one snapshot to refresh.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use listwatch_proto::resource::ObjectKey;
 
 use super::Snapshot;
+use super::zones::Zones;
 use crate::scheduler::{Node, NodeInfo, Pod};
 
 /// Nodes and placed pods.
@@ -18,6 +20,11 @@ pub struct Cache {
     pods: HashMap<ObjectKey, Held>,
     /// Nodes that differ from the last snapshot.
     changed: HashSet<Arc<str>>,
+    zones: Zones,
+    /// Nodes have come, gone or moved since the last snapshot.
+    rearranged: bool,
+    /// How many nodes hold an image, by name.
+    images: Arc<HashMap<Arc<str>, usize>>,
 }
 
 #[derive(Debug)]
@@ -63,25 +70,75 @@ impl Cache {
         self.release(key)
     }
 
+    /// A node with the pods on it, as it stands.
+    pub fn node_info(&self, name: &str) -> Option<&Arc<NodeInfo>> {
+        self.nodes.get(name).filter(|info| info.node.is_some())
+    }
+
     /// Takes in a node as the watch has it; the node as it was comes back.
     pub fn set_node(&mut self, node: Arc<Node>) -> Option<Arc<Node>> {
         let name = node.name.clone();
-        self.edit(&name, |info| info.node.replace(node))
+        let old = self.edit(&name, |info| info.node.replace(node.clone()));
+        if old.as_ref().is_none_or(|old| old.zone() != node.zone()) {
+            if let Some(old) = &old {
+                self.zones.remove(old);
+            }
+            self.zones.add(&node);
+            self.rearranged = true;
+        }
+        self.count_images(old.as_deref(), Some(&node));
+        old
     }
 
     /// Forgets a node object; pods that still name it stay counted, in case it comes back.
     pub fn remove_node(&mut self, name: &str) -> Option<Arc<Node>> {
         let name: Arc<str> = Arc::from(name);
-        self.edit(&name, |info| info.node.take())
+        let old = self.edit(&name, |info| info.node.take())?;
+        self.zones.remove(&old);
+        self.rearranged = true;
+        self.count_images(Some(&old), None);
+        Some(old)
     }
 
     /// Brings a snapshot up to date.
     pub fn refresh(&mut self, snapshot: &mut Snapshot) {
+        snapshot.set_images(&self.images);
+        if std::mem::take(&mut self.rearranged) {
+            self.changed.clear();
+            let nodes = &self.nodes;
+            snapshot.arrange(self.zones.mixed().filter_map(|name| Some((name, nodes.get(name)?))));
+            return;
+        }
         for name in self.changed.drain() {
-            match self.nodes.get(&name) {
-                Some(info) if info.node.is_some() => snapshot.set(&name, info.clone()),
-                _ => snapshot.remove(&name),
+            if let Some(info) = self.nodes.get(&name).filter(|info| info.node.is_some()) {
+                snapshot.set(&name, info);
             }
+        }
+    }
+
+    /// Counts who holds which image.
+    fn count_images(&mut self, old: Option<&Node>, new: Option<&Node>) {
+        if old.map(|n| &n.images) == new.map(|n| &n.images) {
+            return;
+        }
+        fn names(node: Option<&Node>) -> HashSet<&Arc<str>> {
+            node.iter().flat_map(|n| &n.images).flat_map(|i| &i.names).collect()
+        }
+        let (old, new) = (names(old), names(new));
+        if old == new {
+            return;
+        }
+        let images = Arc::make_mut(&mut self.images);
+        for name in old.difference(&new) {
+            if let Some(count) = images.get_mut(*name) {
+                *count -= 1;
+                if *count == 0 {
+                    images.remove(*name);
+                }
+            }
+        }
+        for name in new.difference(&old) {
+            *images.entry((*name).clone()).or_default() += 1;
         }
     }
 
@@ -114,7 +171,7 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::Amounts;
+    use crate::scheduler::{Amounts, Image};
 
     fn node(name: &str) -> Arc<Node> {
         Arc::new(Node { name: Arc::from(name), ..Node::default() })
@@ -150,6 +207,52 @@ mod tests {
         }
         assert_eq!(before[place].pods.len(), 0, "an older snapshot does not change");
         assert_eq!(taken(&snapshot, "b"), Some(100));
+    }
+
+    #[test]
+    fn a_change_costs_what_has_changed() {
+        let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
+        for at in 0..500 {
+            cache.set_node(node(&format!("n{at}")));
+        }
+        cache.refresh(&mut snapshot);
+        assert!(cache.changed.is_empty() && !cache.rearranged);
+        for at in 0..7 {
+            cache.assume(pod(&format!("p{at}"), &format!("n{at}")));
+        }
+        // A new label is no new place.
+        let mut labelled = Node::clone(&node("n400"));
+        labelled.labels.insert("k".into(), "v".into());
+        cache.set_node(Arc::new(labelled));
+        assert_eq!((cache.changed.len(), cache.rearranged), (8, false));
+        cache.refresh(&mut snapshot);
+        assert!(cache.changed.is_empty());
+        let place = snapshot.place("n400").expect("it is there");
+        assert_eq!(snapshot.node(place).object().labels.len(), 1);
+        // A pod on a node that does not exist is kept for later, and no node of the snapshot.
+        cache.set_pod(pod("q", "nowhere"));
+        cache.refresh(&mut snapshot);
+        assert_eq!((snapshot.len(), snapshot.place("nowhere")), (500, None));
+    }
+
+    #[test]
+    fn images_are_counted_by_node() {
+        let holding = |name: &str, images: &[&str]| {
+            let names = images.iter().map(|i| Arc::from(*i)).collect();
+            Arc::new(Node { images: vec![Image { names, size: 1 }], ..Node::clone(&node(name)) })
+        };
+        let (mut cache, mut snapshot) = (Cache::default(), Snapshot::default());
+        let mut counts = |cache: &mut Cache| {
+            cache.refresh(&mut snapshot);
+            ["x", "y", "z"].map(|name| snapshot.nodes_with_image(name))
+        };
+        cache.set_node(holding("a", &["x", "y"]));
+        cache.set_node(holding("b", &["x", "x"]));
+        assert_eq!(counts(&mut cache), [2, 1, 0]);
+        cache.set_node(holding("a", &["y", "z"]));
+        assert_eq!(counts(&mut cache), [1, 1, 1]);
+        cache.remove_node("a");
+        assert_eq!(counts(&mut cache), [1, 0, 0]);
     }
 
     #[test]

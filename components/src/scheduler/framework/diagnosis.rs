@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::{Reason, Rejection};
+use super::{NO_NODES_AT_ALL, Reason, Rejection};
 
 /// What is said when there is no node at all.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
@@ -26,6 +26,9 @@ pub struct Diagnosis {
 impl Diagnosis {
     /// Who refused: an event that cures one of these brings the pod back.
     pub fn plugins(&self) -> BTreeSet<&'static str> {
+        if self.nodes == 0 {
+            return BTreeSet::from([NO_NODES_AT_ALL]);
+        }
         self.rejections.iter().map(|(_, r)| r.plugin).chain(self.others.as_ref().map(|r| r.plugin)).collect()
     }
 

@@ -19,6 +19,12 @@ pub trait Plugin: Send + Sync {
     }
 }
 
+/// Judges the pod alone, before it may be tried at all.
+pub trait PreEnqueue: Plugin {
+    /// Whether the pod may be tried; if not, only a change of the pod itself brings it forward.
+    fn may_be_tried(&self, pod: &Pod) -> bool;
+}
+
 /// Looks at the pod before any node: computes what the filter reads, narrows the nodes, or refuses the pod.
 pub trait PreFilter: Plugin {
     /// The only nodes worth looking at; `None` means all.

@@ -1,6 +1,6 @@
 //! A profile: the plugins of each extension point, in order.
 
-use super::{CycleState, Filter, Plugin, PostFilter, PreFilter, Rejection, Score};
+use super::{CycleState, EventKinds, Filter, Plugin, PostFilter, PreEnqueue, PreFilter, Rejection, Score};
 use crate::scheduler::{NodeInfo, Pod};
 
 /// A scoring plugin and how much it counts.
@@ -14,6 +14,8 @@ pub struct Weighted {
 /// The plugins that a scheduler runs, in order of each list.
 #[derive(Default)]
 pub struct Profile {
+    /// Before a pod may be tried.
+    pub pre_enqueue: Vec<Box<dyn PreEnqueue>>,
     /// Before the nodes are looked at.
     pub pre_filters: Vec<Box<dyn PreFilter>>,
     /// For each node, until one refuses.
@@ -30,10 +32,28 @@ impl Profile {
         self.filters.iter().try_for_each(|plugin| plugin.filter(state, pod, node))
     }
 
+    /// Whether the pod may be tried.
+    pub fn may_be_tried(&self, pod: &Pod) -> bool {
+        self.pre_enqueue.iter().all(|plugin| plugin.may_be_tried(pod))
+    }
+
     /// The plugin of a name, if it is one that refuses nodes or pods.
     pub fn refuser(&self, name: &str) -> Option<&dyn Plugin> {
         let filters = self.filters.iter().map(|p| &**p as &dyn Plugin);
         let pre_filters = self.pre_filters.iter().map(|p| &**p as &dyn Plugin);
         filters.chain(pre_filters).find(|p| p.name() == name)
     }
+
+    /// The kinds of events that could cure a refusal by this name.
+    pub fn cures(&self, name: &str) -> EventKinds {
+        match self.refuser(name) {
+            Some(plugin) => plugin.events(),
+            None if name == NO_NODES_AT_ALL => EventKinds::NODE_ADDED,
+            // Who is not known could be helped by anything.
+            None => EventKinds::ALL,
+        }
+    }
 }
+
+/// Who is said to have refused a pod when there was no node: only a new one helps.
+pub const NO_NODES_AT_ALL: &str = "(no nodes)";

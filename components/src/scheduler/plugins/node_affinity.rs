@@ -30,7 +30,7 @@ impl Plugin for NodeAffinity {
     }
 
     fn events(&self) -> EventKinds {
-        EventKinds::NODE_ADDED | EventKinds::NODE_UPDATED | EventKinds::POD_CHANGED
+        EventKinds::NODE_ADDED | EventKinds::NODE_LABELS | EventKinds::OWN_NODE_RULES
     }
 
     fn hint(&self, pod: &Pod, event: &ClusterEvent) -> Hint {

@@ -20,6 +20,34 @@ fn fits_empty(node: &Node, pod: &Pod) -> bool {
     }
 }
 
+/// Whether the pod has room on the node as it is.
+fn fits(node: &NodeInfo, pod: &Pod) -> bool {
+    node.node.is_some() && judge(pod, node).is_ok()
+}
+
+/// Whether a placed pod now takes less of something that is asked for.
+fn frees(old: &Amounts, new: &Amounts, requests: &Amounts) -> bool {
+    (requests.milli_cpu > 0 && new.milli_cpu < old.milli_cpu)
+        || (requests.memory > 0 && new.memory < old.memory)
+        || (requests.ephemeral_storage > 0 && new.ephemeral_storage < old.ephemeral_storage)
+        || requests.scalars().any(|(name, amount)| amount > 0 && new.scalar(name) < old.scalar(name))
+}
+
+/// Names every resource that is too scarce on the node.
+fn judge(pod: &Pod, node: &NodeInfo) -> Result<(), Rejection> {
+    let offers = node.allocatable();
+    let mut reasons = Vec::new();
+    if node.pods.len() as i64 + 1 > offers.pods {
+        reasons.push("Too many pods".into());
+    }
+    let hopeless = lacking(&pod.requests, offers, &node.requested, &mut reasons);
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    let code = if hopeless { Code::Unresolvable } else { Code::Unschedulable };
+    Err(Rejection { plugin: NAME, code, reasons })
+}
+
 /// Whether a node now offers more of something that the pod requests.
 fn grew(old: &Amounts, new: &Amounts, requests: &Amounts) -> bool {
     new.pods > old.pods
@@ -58,7 +86,11 @@ impl Plugin for NodeResourcesFit {
     }
 
     fn events(&self) -> EventKinds {
-        EventKinds::NODE_ADDED | EventKinds::NODE_UPDATED | EventKinds::POD_LEFT | EventKinds::POD_CHANGED
+        EventKinds::NODE_ADDED
+            | EventKinds::NODE_ALLOCATABLE
+            | EventKinds::POD_LEFT
+            | EventKinds::POD_SCALED_DOWN
+            | EventKinds::OWN_SCALED_DOWN
     }
 
     fn hint(&self, pod: &Pod, event: &ClusterEvent) -> Hint {
@@ -67,9 +99,13 @@ impl Plugin for NodeResourcesFit {
             ClusterEvent::NodeUpdated { old, new } => {
                 (grew(&old.allocatable, &new.allocatable, &pod.requests) && fits_empty(new, pod)).into()
             }
-            // Any pod that leaves frees at least its place.
-            ClusterEvent::PodLeft(_) => Hint::Queue,
-            ClusterEvent::PodChanged { old, new } => (old.requests != new.requests).into(),
+            // Who leaves frees at least a place; whether that is enough shows on the node as it now is.
+            ClusterEvent::PodLeft { node, .. } => node.as_ref().is_some_and(|node| fits(node, pod)).into(),
+            ClusterEvent::PodUpdated { old, new, node } => {
+                let freed = frees(&old.requests, &new.requests, &pod.requests);
+                (freed && node.as_ref().is_some_and(|node| fits(node, pod))).into()
+            }
+            ClusterEvent::PodChanged { old, new } => new.requests.is_less_somewhere(&old.requests).into(),
             _ => Hint::Skip,
         }
     }
@@ -77,17 +113,7 @@ impl Plugin for NodeResourcesFit {
 
 impl Filter for NodeResourcesFit {
     fn filter(&self, _state: &CycleState, pod: &Pod, node: &NodeInfo) -> Result<(), Rejection> {
-        let offers = node.allocatable();
-        let mut reasons = Vec::new();
-        if node.pods.len() as i64 + 1 > offers.pods {
-            reasons.push("Too many pods".into());
-        }
-        let hopeless = lacking(&pod.requests, offers, &node.requested, &mut reasons);
-        if reasons.is_empty() {
-            return Ok(());
-        }
-        let code = if hopeless { Code::Unresolvable } else { Code::Unschedulable };
-        Err(Rejection { plugin: NAME, code, reasons })
+        judge(pod, node)
     }
 }
 
@@ -131,7 +157,24 @@ mod tests {
         assert_eq!(hint(&pod(2000), grow(1000, 4000)), Hint::Queue);
         assert_eq!(hint(&pod(2000), grow(4000, 4000)), Hint::Skip);
         assert_eq!(hint(&pod(0), grow(1000, 4000)), Hint::Skip);
-        assert_eq!(hint(&pod(2000), ClusterEvent::PodLeft(Arc::new(pod(1)))), Hint::Queue);
+        let with = |cpu, taken: &[i64]| {
+            let mut info = NodeInfo { node: Some(node(cpu, 3)), ..NodeInfo::default() };
+            taken.iter().for_each(|cpu| info.add_pod(Arc::new(pod(*cpu))));
+            Some(Arc::new(info))
+        };
+        let left = |node| ClusterEvent::PodLeft { pod: Arc::new(pod(1000)), node };
+        assert_eq!(hint(&pod(2000), left(with(4000, &[1500]))), Hint::Queue);
+        assert_eq!(hint(&pod(2000), left(with(4000, &[2500]))), Hint::Skip);
+        assert_eq!(hint(&pod(2000), left(with(4000, &[1, 1, 1]))), Hint::Skip, "too many pods");
+        assert_eq!(hint(&pod(2000), left(None)), Hint::Skip, "no such node");
+        let scaled = |from, to, node| {
+            let (old, new) = (Arc::new(pod(from)), Arc::new(pod(to)));
+            ClusterEvent::PodUpdated { old, new, node }
+        };
+        assert_eq!(hint(&pod(2000), scaled(3000, 1500, with(4000, &[1500]))), Hint::Queue);
+        assert_eq!(hint(&pod(2000), scaled(3000, 2500, with(4000, &[2500]))), Hint::Skip);
+        assert_eq!(hint(&pod(2000), scaled(1000, 1500, with(4000, &[1500]))), Hint::Skip);
+        assert_eq!(hint(&pod(0), scaled(3000, 1500, with(4000, &[1500]))), Hint::Skip, "it asks for no cpu");
         assert_eq!(hint(&pod(2000), ClusterEvent::PodPlaced(Arc::new(pod(1)))), Hint::Skip);
     }
 

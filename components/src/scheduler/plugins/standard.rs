@@ -1,8 +1,8 @@
 //! The default profile.
 
 use super::{
-    DefaultPreemption, NodeAffinity, NodeName, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable,
-    TaintToleration,
+    DefaultPreemption, ImageLocality, NodeAffinity, NodeName, NodePorts, NodeResourcesBalancedAllocation,
+    NodeResourcesFit, NodeUnschedulable, SchedulingGates, TaintToleration,
 };
 use crate::scheduler::framework::{Profile, Weighted};
 
@@ -10,12 +10,14 @@ impl Profile {
     /// The default profile: upstream's plugins in upstream's order and with its weights, as far as they exist.
     pub fn standard() -> Self {
         Profile {
+            pre_enqueue: vec![Box::new(SchedulingGates)],
             pre_filters: vec![Box::new(NodeAffinity)],
             filters: vec![
                 Box::new(NodeUnschedulable),
                 Box::new(NodeName),
                 Box::new(TaintToleration),
                 Box::new(NodeAffinity),
+                Box::new(NodePorts),
                 Box::new(NodeResourcesFit),
             ],
             post_filters: vec![Box::new(DefaultPreemption)],
@@ -24,6 +26,7 @@ impl Profile {
                 Weighted { plugin: Box::new(NodeAffinity), weight: 2 },
                 Weighted { plugin: Box::new(NodeResourcesFit), weight: 1 },
                 Weighted { plugin: Box::new(NodeResourcesBalancedAllocation), weight: 1 },
+                Weighted { plugin: Box::new(ImageLocality), weight: 1 },
             ],
         }
     }

@@ -27,7 +27,7 @@ impl Plugin for TaintToleration {
     }
 
     fn events(&self) -> EventKinds {
-        EventKinds::NODE_ADDED | EventKinds::NODE_UPDATED | EventKinds::POD_CHANGED
+        EventKinds::NODE_ADDED | EventKinds::NODE_TAINTS | EventKinds::OWN_TOLERATIONS
     }
 
     fn hint(&self, pod: &Pod, event: &ClusterEvent) -> Hint {
