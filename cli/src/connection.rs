@@ -76,13 +76,17 @@ impl ConnectionArgs {
         }
     }
 
-    /// The connection of a command, and the namespace of objects that name none: by flags, else by the cluster's name,
-    /// else the running default cluster (see [`locate::kubeconfig`]).
-    pub(crate) fn command(&self, name: Option<&str>) -> anyhow::Result<(ClientConfig, String)> {
+    /// The connection of a command, and the namespace of objects that name none: by flags, else by the cluster's name
+    /// or data folder, else the running default cluster (see [`locate::kubeconfig`]).
+    pub(crate) fn command(
+        &self,
+        name: Option<&str>,
+        data_dir: Option<&Path>,
+    ) -> anyhow::Result<(ClientConfig, String)> {
         if let Some((config, namespace)) = self.named()? {
             return Ok((config.named("lw"), namespace));
         }
-        let selected = load_kubeconfig(&locate::kubeconfig(None, name)?, None)?;
+        let selected = load_kubeconfig(&locate::kubeconfig(name, data_dir)?, None)?;
         let mut config = selected.config;
         self.overlay(&mut config)?;
         Ok((config.named("lw"), selected.namespace))

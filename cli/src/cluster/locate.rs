@@ -1,6 +1,6 @@
 //! Which cluster a command means.
 //!
-//! Order: `--kubeconfig`, else `--name`, else the running default cluster, else `KUBECONFIG`, and that only if Listwatch
+//! Order: `--kubeconfig`, else `--name` or `--data-dir`, else the running default cluster, else `KUBECONFIG`, and that only if Listwatch
 //! wrote it: nobody's production cluster gets a `delete` by accident. A cluster whose data lies in an unusual place
 //! leaves a note with its name in the state folder, so that every command finds it from any folder.
 
@@ -32,19 +32,20 @@ pub(crate) fn cluster(name: Option<&str>, data_dir: Option<&Path>) -> anyhow::Re
 ///
 /// # Errors
 /// If none is found: the text says what was looked for and how to name one.
-pub(crate) fn kubeconfig(flag: Option<&Path>, name: Option<&str>) -> anyhow::Result<PathBuf> {
-    if let Some(path) = flag {
-        return Ok(path.to_owned());
-    }
-    if let Some(name) = name {
-        let layout = cluster(Some(name), None)?;
+pub(crate) fn kubeconfig(name: Option<&str>, data_dir: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if name.is_some() || data_dir.is_some() {
+        let layout = cluster(name, data_dir)?;
         if layout.kubeconfig().exists() {
             return Ok(layout.kubeconfig());
         }
-        bail!(
-            "there is no cluster {name:?} (looked in {}): start it with `lw up --name {name}`",
-            layout.root.display()
-        );
+        let place = layout.root.display();
+        match (name, data_dir) {
+            (_, Some(_)) => bail!("there is no cluster in {place}: start one with `lw up --data-dir {place}`"),
+            (name, None) => {
+                let name = name.unwrap_or(DEFAULT_NAME);
+                bail!("there is no cluster {name:?} (looked in {place}): start it with `lw up --name {name}`");
+            }
+        }
     }
     let default = cluster(None, None).ok();
     if let Some(layout) = default.as_ref().filter(|layout| control::is_running(layout)) {

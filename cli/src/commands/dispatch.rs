@@ -12,7 +12,7 @@ pub(crate) enum Command {
     Get(get::GetArgs),
     Describe(describe::DescribeArgs),
     Apply(apply::ApplyArgs),
-    Create(create::CreateArgs),
+    Create(Box<create::CreateArgs>),
     Delete(delete::DeleteArgs),
     Scale(scale::ScaleArgs),
     Logs(logs::LogsArgs),

@@ -5,12 +5,13 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use clap::Args;
 use listwatch_proto::resource::{Kind, Object, ObjectKey};
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::{Failure, Report};
 use super::session::Session;
 use super::strict_value::{StrictValue, too_deep};
 
@@ -21,8 +22,11 @@ pub(crate) struct FileArgs {
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
     pub(crate) filenames: Vec<String>,
     /// Look into folders below too
-    #[arg(short = 'R', long, requires = "filenames")]
-    pub(crate) recursive: bool,
+    #[arg(short = 'R', long)]
+    recursive: bool,
+    /// Refused by name.
+    #[arg(short = 'k', long, value_name = "FOLDER", hide = true)]
+    kustomize: Option<String>,
 }
 
 /// An object that a file asks for.
@@ -45,11 +49,49 @@ impl Manifest {
     }
 }
 
+/// Does the same with each object that the files ask for: goes on after a failure, and tells what it came to.
+///
+/// # Errors
+/// If no file is named, or the cluster cannot be found.
+pub(crate) async fn for_each_manifest(
+    files: &FileArgs,
+    session: &Session,
+    deed: &str,
+    mut act: impl AsyncFnMut(Manifest) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let mut report = Report::default();
+    for manifest in files.read(session, deed) {
+        let done = match manifest {
+            Ok(manifest) => act(manifest).await,
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = done {
+            report.fail(failure);
+        }
+    }
+    Ok(report.exit_code())
+}
+
 impl FileArgs {
+    /// Whether no file is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filenames.is_empty() && self.kustomize.is_none()
+    }
+
+    /// Refuses a command that cannot do without a file.
+    pub(crate) fn require(&self) -> Result<(), Failure> {
+        if self.is_empty() { Err(Failure::usage("must specify one of -f and -k")) } else { Ok(()) }
+    }
+
     /// Reads everything, in the order of names and documents; each object gets the namespace it will live in. Files
     /// that hold nothing to `deed` (apply, create, delete) are a failure: whoever named them expects a deed.
     pub(crate) fn read(&self, session: &Session, deed: &str) -> Vec<Result<Manifest, Failure>> {
         let mut manifests = Vec::new();
+        if self.kustomize.is_some() {
+            let problem = "-k (--kustomize) is not supported: build the folder with kustomize and give it to -f -";
+            manifests.push(Err(Failure::usage(problem)));
+            return manifests;
+        }
         for name in &self.filenames {
             match self.sources(name) {
                 Err(failure) => manifests.push(Err(failure)),
@@ -69,7 +111,8 @@ impl FileArgs {
     fn sources(&self, name: &str) -> Result<Vec<Source>, Failure> {
         if name == "-" {
             let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text)?;
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.map_err(|error| Failure::plain(format!("read STDIN: {error}")))?;
             return Ok(vec![Source { name: "STDIN".to_owned(), text }]);
         }
         if name.starts_with("http://") || name.starts_with("https://") {
@@ -206,14 +249,10 @@ fn flatten(
         manifests.push(Err(refuse("not an object")));
         return;
     };
-    if object.kind_name() == "List" && object.api_version() == "v1" {
-        for item in object
-            .0
-            .remove("items")
-            .and_then(|v| if let Value::Array(v) = v { Some(v) } else { None })
-            .unwrap_or_default()
-        {
-            flatten(item, source, document, session, manifests);
+    if object.kind_name().ends_with("List") && object.at(&["items"]).is_some_and(Value::is_array) {
+        // `List`, and `PodList` as servers of Kubernetes answer.
+        if let Some(Value::Array(items)) = object.0.remove("items") {
+            items.into_iter().for_each(|item| flatten(item, source, document, session, manifests));
         }
         return;
     }

@@ -1,5 +1,7 @@
 //! What every command on objects shares: the connection, the namespace, and how objects are named.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use listwatch_components::client::{Api, Client};
 use listwatch_proto::resource::{KINDS, Kind, Object, ObjectKey, Reason};
@@ -15,6 +17,9 @@ pub(crate) struct SessionArgs {
     /// Name of the cluster; without it the running default one
     #[arg(long = "name", env = "LW_NAME", value_name = "CLUSTER", help_heading = "Connection")]
     cluster: Option<String>,
+    /// Data folder of the cluster, as `lw up` was given it
+    #[arg(long, env = "LW_DATA_DIR", value_name = "DIR", help_heading = "Connection")]
+    data_dir: Option<PathBuf>,
     /// Namespace of the objects
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
@@ -39,9 +44,9 @@ pub(crate) struct Target {
 impl Session {
     /// Finds the cluster; nothing is dialled yet.
     pub(crate) fn open(args: &SessionArgs) -> Result<Session, Failure> {
-        let (config, namespace) =
-            args.connection.command(args.cluster.as_deref()).map_err(|e| Failure::plain(with_causes(e.as_ref())))?;
-        let client = Client::new(&config)?;
+        let found = args.connection.command(args.cluster.as_deref(), args.data_dir.as_deref());
+        let (config, namespace) = found.map_err(|e| Failure::plain(with_causes(e.as_ref())))?;
+        let client = Client::new(&config)?.with_warnings(|warning| eprintln!("Warning: {warning}"));
         let is_namespace_given = args.namespace.is_some();
         Ok(Session { client, namespace: args.namespace.clone().unwrap_or(namespace), is_namespace_given })
     }
@@ -59,6 +64,15 @@ impl Session {
     /// Key of an object of this kind in the command's namespace.
     pub(crate) fn key(&self, kind: &Kind, name: &str) -> ObjectKey {
         ObjectKey::new(self.namespace_of(kind), name)
+    }
+
+    /// Says on standard error that there is nothing, as kubectl does.
+    pub(crate) fn say_nothing_found(&self, all_cluster_scoped: bool) {
+        if all_cluster_scoped || self.namespace.is_empty() {
+            eprintln!("No resources found");
+        } else {
+            eprintln!("No resources found in {} namespace.", self.namespace);
+        }
     }
 
     /// A missing object in a missing namespace is told as a missing namespace, as kubectl does.

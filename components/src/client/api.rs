@@ -99,7 +99,12 @@ impl<T: Decode> Api<T> {
     pub async fn get(&self, key: &ObjectKey) -> Result<Cached<T>, Error> {
         let request =
             v1::GetRequest { resource: Some(self.object_ref(key, "")), min_revision: 0, view: View::Object as i32 };
-        object_of(self.client.get_wire(request).await?)
+        self.object_of(self.client.get_wire(request).await?)
+    }
+
+    fn object_of(&self, answer: v1::ObjectResponse) -> Result<Cached<T>, Error> {
+        self.client.warn(&answer.warnings);
+        Cached::from_wire(answer.object.ok_or(Error::Incomplete("the object"))?)
     }
 
     /// Reads one object; `None` if it does not exist.
@@ -175,7 +180,7 @@ impl<T: Decode> Api<T> {
         patch: &Patch,
         params: &WriteParams,
     ) -> Result<Cached<T>, Error> {
-        object_of(self.patch_wire(key, subresource, patch, params).await?)
+        self.object_of(self.patch_wire(key, subresource, patch, params).await?)
     }
 
     async fn patch_wire(
@@ -243,7 +248,7 @@ impl<T: Decode + Serialize> Api<T> {
         let mut stub = self.client.resources();
         let answer = self.client.write(request, |r| async move { stub.create(r).await }).await?;
         self.note_write(&answer);
-        object_of(answer)
+        self.object_of(answer)
     }
 
     /// Replaces an object; only its own version when its metadata hold a resourceVersion. A typed `T` drops fields it
@@ -271,7 +276,7 @@ impl<T: Decode + Serialize> Api<T> {
         let mut stub = self.client.resources();
         let answer = self.client.write(request, |r| async move { stub.update(r).await }).await?;
         self.note_write(&answer);
-        object_of(answer)
+        self.object_of(answer)
     }
 }
 
@@ -322,13 +327,6 @@ impl Api<Object> {
     pub fn for_object(client: &Client, object: &Object) -> Option<Self> {
         object.kind().map(|kind| Api::of_kind(client, kind))
     }
-}
-
-fn object_of<T: Decode>(answer: v1::ObjectResponse) -> Result<Cached<T>, Error> {
-    for warning in &answer.warnings {
-        tracing::warn!("the server warns: {warning}");
-    }
-    Cached::from_wire(answer.object.ok_or(Error::Incomplete("the object"))?)
 }
 
 fn encode(value: &Value) -> Result<Bytes, Error> {

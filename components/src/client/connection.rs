@@ -43,6 +43,7 @@ pub struct Client {
     server: Arc<str>,
     name: Arc<str>,
     fence: Option<Fence>,
+    on_warning: fn(&str),
 }
 
 /// Puts identity and seen revision on every call.
@@ -88,6 +89,7 @@ impl Client {
             server: config.server.as_str().into(),
             name: config.client_name.as_str().into(),
             fence: None,
+            on_warning: |warning| tracing::warn!("the server warns: {warning}"),
         })
     }
 
@@ -95,6 +97,18 @@ impl Client {
     #[must_use]
     pub fn fenced(&self, fence: Fence) -> Self {
         Client { fence: Some(fence), ..self.clone() }
+    }
+
+    /// Hands the server's warnings (a field that it does not know and drops, say) to `tell` instead of the log.
+    #[must_use]
+    pub fn with_warnings(mut self, tell: fn(&str)) -> Self {
+        self.on_warning = tell;
+        self
+    }
+
+    /// Hands warnings on.
+    pub(super) fn warn(&self, warnings: &[String]) {
+        warnings.iter().for_each(|warning| (self.on_warning)(warning));
     }
 
     /// The address it talks to.

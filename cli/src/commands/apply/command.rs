@@ -1,17 +1,17 @@
 //! `lw apply -f`: create what is missing, patch what differs, say which it was.
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use listwatch_components::client::{Patch, WriteParams};
-use listwatch_proto::resource::Object;
+use listwatch_proto::resource::{Object, Reason};
 use listwatch_proto::v1::FieldValidation;
 use serde_json::{Map, Value};
 
-use super::super::failure::{Failure, Report};
-use super::super::manifest::{FileArgs, Manifest};
-use super::super::output::{self, Form};
+use super::super::failure::Failure;
+use super::super::manifest::{FileArgs, Manifest, for_each_manifest};
+use super::super::output::PrintArgs;
 use super::super::session::{Session, SessionArgs, full_name};
 use super::three_way::{merge_patch, three_way};
 
@@ -29,15 +29,20 @@ pub(crate) struct ApplyArgs {
     files: FileArgs,
     #[command(flatten)]
     session: SessionArgs,
-    /// Print the objects in this form instead of what was done
-    #[arg(short, long, value_enum)]
-    output: Option<Form>,
+    #[command(flatten)]
+    print: PrintArgs,
     /// Only say what would be done: by this program alone (client) or by the server without storing it (server)
     #[arg(long, value_enum, default_value_t = DryRun::None)]
     dry_run: DryRun,
     /// What becomes of fields that do not exist
     #[arg(long, value_enum, default_value_t = Validation::Strict)]
     validate: Validation,
+    /// Refused by name.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    server_side: Option<bool>,
+    /// Refused by name.
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    prune: Option<bool>,
 }
 
 /// Who only pretends.
@@ -87,69 +92,112 @@ pub(crate) fn write_params(manager: &str, dry_run: DryRun, validate: Validation)
 
 /// Runs the command.
 pub(crate) async fn run(args: &ApplyArgs) -> Result<ExitCode, Failure> {
-    if args.files.filenames.is_empty() {
-        return Err(Failure::usage("must specify one of -f and -k"));
+    if args.server_side == Some(true) {
+        return Err(Failure::usage("--server-side is not supported: apply without it merges here and patches"));
     }
+    if args.prune == Some(true) {
+        return Err(Failure::usage("--prune is not supported: delete what is no longer wanted with lw delete"));
+    }
+    args.files.require()?;
+    let mut printer = args.print.printer()?;
     let session = Session::open(&args.session)?;
-    let mut report = Report::default();
-    for manifest in args.files.read(&session, "apply") {
-        let done = match manifest {
-            Ok(manifest) => apply(args, &session, &manifest).await,
-            Err(failure) => Err(failure),
-        };
-        if let Err(failure) = done {
-            report.fail(failure);
+    for_each_manifest(&args.files, &session, "apply", async |manifest| {
+        let (object, deed) = apply(args, &session, &manifest).await?;
+        let out = &mut io::stdout().lock();
+        match &mut printer {
+            Some(printer) => printer.print(out, manifest.kind, &object)?,
+            None => writeln!(out, "{} {deed}{}", full_name(manifest.kind, object.name()), args.dry_run.suffix())?,
         }
-    }
-    Ok(report.exit_code())
+        Ok(())
+    })
+    .await
 }
 
-async fn apply(args: &ApplyArgs, session: &Session, manifest: &Manifest) -> Result<(), Failure> {
+/// Makes one object be as it is wanted; gives it as it is then, and what was done.
+async fn apply(args: &ApplyArgs, session: &Session, manifest: &Manifest) -> Result<(Object, &'static str), Failure> {
     if manifest.object.name().is_empty() {
-        let generate_name = manifest.object.text(&["metadata", "generateName"]);
-        return Err(Failure::plain(format!("from {generate_name}: cannot use generate name with apply")));
+        return Err(nameless(manifest));
     }
     let api = session.api(manifest.kind);
     let params = write_params("kubectl-client-side-apply", args.dry_run, args.validate);
     let wanted = with_last_applied(&manifest.object);
     let mut tries = 0;
     loop {
-        let live = api.get_opt(&manifest.key()).await;
-        let live = live.map_err(|e| Failure::during(format!("error when retrieving current configuration of:\nResource: \"{}, Resource={}\", GroupVersionKind: \"{}, Kind={}\"\nName: \"{}\", Namespace: \"{}\"\nfrom server for: \"{}\"", manifest.kind.api_version(), manifest.kind.plural, manifest.kind.api_version(), manifest.kind.kind, manifest.object.name(), manifest.object.namespace(), manifest.source), e))?;
+        let live = api.get_opt(&manifest.key()).await.map_err(|e| Failure::during(reading(manifest), e))?;
         let Some(live) = live else {
-            let object = if args.dry_run == DryRun::Client {
-                wanted
-            } else {
-                let created = api.create_with(&wanted, &params).await;
-                created.map_err(|e| Failure::during(manifest.context("creating"), e))?.object
-            };
-            return say(args, manifest, &object, "created");
+            if args.dry_run == DryRun::Client {
+                return Ok((wanted, "created"));
+            }
+            match api.create_with(&wanted, &params).await {
+                Ok(created) => return Ok((created.object, "created")),
+                // Somebody else was faster: then it is there to be patched.
+                Err(error) if error.is(Reason::AlreadyExists) && tries < TRIES_MAX => tries += 1,
+                Err(error) => return Err(Failure::during(manifest.context("creating"), error)),
+            }
+            continue;
         };
-        let patch = patch_for(manifest, &wanted, &live.object);
-        let Some(patch) = patch else { return say(args, manifest, &live.object, "unchanged") };
+        let Some((patch, next)) = patch_for(manifest, &wanted, &live.object, tries == 0) else {
+            return Ok((live.object, "unchanged"));
+        };
         if args.dry_run == DryRun::Client {
-            return say(args, manifest, &live.object, "configured");
+            return Ok((next, "configured"));
         }
         match api.patch_with(&manifest.key(), "", &Patch::Merge(patch), &params).await {
-            Ok(patched) => return say(args, manifest, &patched.object, "configured"),
+            // The server knows spellings of one value that are equal (0.5 and 500m): then nothing has changed.
+            Ok(patched) if is_same(&patched.object, &live.object) => return Ok((patched.object, "unchanged")),
+            Ok(patched) => return Ok((patched.object, "configured")),
             Err(error) if error.is_conflict() && tries < TRIES_MAX => tries += 1,
             Err(error) => return Err(Failure::during(manifest.context("patching"), error)),
         }
     }
 }
 
-/// What must change, guarded by the version it was computed from; `None`: nothing.
-fn patch_for(manifest: &Manifest, wanted: &Object, live: &Object) -> Option<Value> {
+/// But for the version, which a dry run leaves alone.
+fn is_same(a: &Object, b: &Object) -> bool {
+    let bare = |object: &Object| {
+        let mut object = object.clone();
+        object.remove(&["metadata", "resourceVersion"]);
+        object
+    };
+    bare(a) == bare(b)
+}
+
+fn nameless(manifest: &Manifest) -> Failure {
+    let generate_name = manifest.object.text(&["metadata", "generateName"]);
+    if generate_name.is_empty() {
+        let context = format!("error when applying \"{}\"", manifest.source);
+        return Failure::plain(format!("{context}: the {} has no metadata.name: give it one", manifest.kind.kind));
+    }
+    Failure::plain(format!("from {generate_name}: cannot use generate name with apply"))
+}
+
+fn reading(manifest: &Manifest) -> String {
+    let Manifest { kind, object, source, .. } = manifest;
+    let version = kind.api_version();
+    format!(
+        "error when retrieving current configuration of:\nResource: \"{version}, Resource={}\", GroupVersionKind: \
+         \"{version}, Kind={}\"\nName: \"{}\", Namespace: \"{}\"\nfrom server for: \"{source}\"",
+        kind.plural,
+        kind.kind,
+        object.name(),
+        object.namespace(),
+    )
+}
+
+/// What must change, guarded by the version it was computed from, and the object after it; `None`: nothing.
+fn patch_for(manifest: &Manifest, wanted: &Object, live: &Object, is_first: bool) -> Option<(Value, Object)> {
     let name = manifest.object.name();
     let last = match live.annotation(LAST_APPLIED) {
         Some(text) => serde_json::from_str(text).unwrap_or_else(|_| Map::new()),
         None => {
             let plural = manifest.kind.name();
-            eprintln!(
-                "Warning: resource {plural}/{name} is missing the {LAST_APPLIED} annotation which is required by lw \
-                 apply. lw apply should only be used on resources created declaratively by either lw create \
-                 --save-config or lw apply. The missing annotation will be patched automatically."
-            );
+            if is_first {
+                eprintln!(
+                    "Warning: resource {plural}/{name} is missing the {LAST_APPLIED} annotation which is required by \
+                     lw apply. lw apply should only be used on resources created declaratively by either lw create \
+                     --save-config or lw apply. The missing annotation will be patched automatically."
+                );
+            }
             Map::new()
         }
     };
@@ -158,13 +206,13 @@ fn patch_for(manifest: &Manifest, wanted: &Object, live: &Object) -> Option<Valu
     if patch.is_empty() {
         return None;
     }
-    if live.is_terminating() {
+    if live.is_terminating() && is_first {
         eprintln!("Warning: Detected changes to resource {name} which is currently being deleted.");
     }
     // Lists are sent whole, as they were here: not over what somebody has changed since.
     let metadata = patch.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     metadata["resourceVersion"] = live.at(&["metadata", "resourceVersion"]).cloned().unwrap_or(Value::Null);
-    Some(Value::Object(patch))
+    Some((Value::Object(patch), Object(next)))
 }
 
 /// The object with the memory of itself.
@@ -177,16 +225,4 @@ pub(crate) fn with_last_applied(object: &Object) -> Object {
     let memory = Value::Object(bare.0.clone()).to_string() + "\n";
     bare.set(&["metadata", "annotations", LAST_APPLIED], memory);
     bare
-}
-
-fn say(args: &ApplyArgs, manifest: &Manifest, object: &Object, deed: &str) -> Result<(), Failure> {
-    let out = &mut io::stdout().lock();
-    match args.output {
-        Some(form) => output::print(out, form, manifest.kind, object)?,
-        None => {
-            use io::Write;
-            writeln!(out, "{} {deed}{}", full_name(manifest.kind, object.name()), args.dry_run.suffix())?;
-        }
-    }
-    Ok(())
 }

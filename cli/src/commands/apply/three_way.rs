@@ -10,7 +10,7 @@ use super::merge_keys::{ListMerge, is_choice, list_merge};
 type Fields = Map<String, Value>;
 
 /// What shall be.
-pub(super) fn three_way(last: &Fields, wanted: &Fields, live: &Fields) -> Fields {
+pub(crate) fn three_way(last: &Fields, wanted: &Fields, live: &Fields) -> Fields {
     let mut result = live.clone();
     for field in last.keys().filter(|field| !wanted.contains_key(*field)) {
         result.remove(field);
@@ -76,7 +76,7 @@ fn without_nulls(fields: &Fields) -> Fields {
 }
 
 /// The RFC 7386 patch that turns one object into another.
-pub(super) fn merge_patch(from: &Fields, to: &Fields) -> Fields {
+pub(crate) fn merge_patch(from: &Fields, to: &Fields) -> Fields {
     let mut patch = Fields::new();
     for field in from.keys().filter(|field| !to.contains_key(*field)) {
         patch.insert(field.clone(), Value::Null);

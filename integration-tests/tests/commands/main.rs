@@ -192,7 +192,7 @@ fn refusals_are_kubectls_and_have_exit_codes() {
     shell.refused(
         "apply -f -",
         "apiVersion: v1\nkind: Pod\n---\nmetadata:\n  name: b\n data: {}\n",
-        "error: from : cannot use generate name with apply\nerror: error parsing STDIN: document 2, line 6: did not \
+        "error: error when applying \"STDIN\": the Pod has no metadata.name: give it one\nerror: error parsing STDIN: document 2, line 6: did not \
          find expected key",
         1,
     );

@@ -6,8 +6,8 @@ use listwatch_proto::resource::{Kind, Object};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::session::full_name;
-use super::yaml::to_yaml;
+use crate::commands::session::full_name;
+use crate::commands::yaml::to_yaml;
 
 /// A form for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -34,25 +34,34 @@ pub(crate) fn print_list(out: &mut dyn Write, form: Form, objects: &[(&'static K
     if form == Form::Name {
         return objects.iter().try_for_each(|(kind, object)| print(out, form, kind, object));
     }
-    let items: Vec<_> = objects.iter().map(|(_, object)| shown(object)).collect();
-    let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items});
+    let list = list_of(objects);
     out.write_all(if form == Form::Json { to_json(&list) } else { to_yaml(&list) }.as_bytes())
 }
 
+/// Several objects as one v1 List.
+pub(super) fn list_of(objects: &[(&'static Kind, Object)]) -> Value {
+    let items: Vec<_> = objects.iter().map(|(_, object)| shown(object)).collect();
+    json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
+}
+
 /// What a person wants to see: without the book-keeping of field managers.
-fn shown(object: &Object) -> Value {
+pub(super) fn shown(object: &Object) -> Value {
     let mut object = object.clone();
     object.remove(&["metadata", "managedFields"]);
     object.into_value()
 }
 
-/// Four spaces, and `<`, `>`, `&` as escapes: Go's encoder, which kubectl prints with.
-fn to_json(value: &Value) -> String {
+/// Four spaces an indent, as kubectl prints.
+pub(super) fn to_json(value: &Value) -> String {
     let mut out = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
     value.serialize(&mut serializer).expect("a JSON value always serializes");
     let text = String::from_utf8(out).expect("JSON is text");
-    let escaped = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-    escaped + "\n"
+    with_go_escapes(&text) + "\n"
+}
+
+/// JSON with `<`, `>` and `&` as escapes, as Go's encoder writes them. (Outside of texts JSON has none of them.)
+pub(super) fn with_go_escapes(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

@@ -1,0 +1,17 @@
+//! The forms of output that are no tables of the server.
+//!
+//! * [`forms`]: JSON, YAML, names
+//! * [`printer`]: what `-o` can ask for
+//! * [`columns`]: `-o custom-columns=…`
+//! * [`jsonpath`]: kubectl's dialect of JSONPath
+//! * [`sort`]: the order that `--sort-by` asks for
+
+mod columns;
+mod forms;
+mod jsonpath;
+mod printer;
+mod sort;
+
+pub(crate) use forms::{Form, print, print_list};
+pub(crate) use printer::{PrintArgs, Printer};
+pub(crate) use sort::SortKey;

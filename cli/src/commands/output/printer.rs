@@ -1,0 +1,229 @@
+//! What `-o` can ask for, and printing in that form.
+
+use std::io::Write;
+
+use clap::Args;
+use listwatch_proto::resource::{Kind, Object};
+use serde_json::Value;
+
+use super::columns::Columns;
+use super::forms::{Form, list_of, print, print_list, shown, to_json};
+use super::jsonpath::Template;
+use crate::commands::failure::Failure;
+use crate::commands::table::Table;
+
+/// The flag of commands that change objects.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct PrintArgs {
+    /// Print the objects in this form instead of what was done: json, yaml, name, jsonpath=…, custom-columns=…
+    #[arg(short, long, value_name = "FORM")]
+    output: Option<String>,
+}
+
+impl PrintArgs {
+    /// The printer that the flag asks for; `None`: say what was done.
+    pub(crate) fn printer(&self) -> Result<Option<Printer>, Failure> {
+        let Some(text) = &self.output else { return Ok(None) };
+        if text == "wide" {
+            return Err(unknown(text));
+        }
+        Printer::parse(text, false).map(Some)
+    }
+}
+
+/// Prints objects in one form.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    form: Output,
+    with_header: bool,
+    table: Table,
+    /// How many documents stand before the next one.
+    printed: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Output {
+    Wide,
+    Form(Form),
+    JsonPath { template: Template, text: String, as_json: bool },
+    Columns(Columns),
+}
+
+const ALLOWED: &str = "custom-columns,custom-columns-file,json,jsonpath,jsonpath-as-json,jsonpath-file,name,wide,yaml";
+
+fn unknown(text: &str) -> Failure {
+    Failure::usage(format!(
+        "unable to match a printer suitable for the output format {text:?}, allowed formats are: {ALLOWED}"
+    ))
+}
+
+impl Printer {
+    /// Reads what stands behind `-o`.
+    ///
+    /// # Errors
+    /// kubectl's words for a form that is none, that is not supported, or whose template cannot be read.
+    pub(crate) fn parse(text: &str, no_headers: bool) -> Result<Printer, Failure> {
+        let (word, rest) = text.split_once('=').map_or((text, None), |(word, rest)| (word, Some(rest)));
+        let form = match (word, rest) {
+            ("wide", None) => Output::Wide,
+            ("json", None) => Output::Form(Form::Json),
+            ("yaml", None) => Output::Form(Form::Yaml),
+            ("name", None) => Output::Form(Form::Name),
+            ("jsonpath" | "jsonpath-as-json" | "jsonpath-file", None | Some("")) => {
+                return Err(Failure::usage("template format specified but no template given"));
+            }
+            ("jsonpath", Some(template)) => json_path(template, false)?,
+            ("jsonpath-as-json", Some(template)) => json_path(template, true)?,
+            ("jsonpath-file", Some(path)) => json_path(&read(path)?, false)?,
+            ("custom-columns", rest) => {
+                Output::Columns(Columns::parse(rest.unwrap_or_default()).map_err(Failure::usage)?)
+            }
+            ("custom-columns-file", Some(path)) => {
+                Output::Columns(Columns::parse_file(&read(path)?).map_err(Failure::usage)?)
+            }
+            ("go-template" | "go-template-file" | "template" | "templatefile" | "kyaml", _) => {
+                let problem = format!("the output format {word:?} is not supported; allowed formats are: {ALLOWED}");
+                return Err(Failure::usage(problem));
+            }
+            _ => return Err(unknown(text)),
+        };
+        Ok(Printer { form, with_header: !no_headers, table: Table::default(), printed: 0 })
+    }
+
+    /// Whether it is the server's table with every column.
+    pub(crate) fn is_wide(&self) -> bool {
+        matches!(self.form, Output::Wide)
+    }
+
+    /// Whether names are enough to print.
+    pub(crate) fn is_name(&self) -> bool {
+        matches!(self.form, Output::Form(Form::Name))
+    }
+
+    /// Prints one object.
+    pub(crate) fn print(&mut self, out: &mut dyn Write, kind: &Kind, object: &Object) -> Result<(), Failure> {
+        match &self.form {
+            Output::Form(form) => {
+                if *form == Form::Yaml && self.printed > 0 {
+                    writeln!(out, "---")?;
+                }
+                print(out, *form, kind, object)?;
+            }
+            Output::JsonPath { .. } => self.template(out, &shown(object))?,
+            Output::Columns(_) => self.rows(out, &[shown(object)])?,
+            Output::Wide => return Err(unknown("wide")),
+        }
+        self.printed += 1;
+        Ok(())
+    }
+
+    /// Prints several objects as one list.
+    pub(crate) fn print_list(
+        &mut self,
+        out: &mut dyn Write,
+        objects: &[(&'static Kind, Object)],
+    ) -> Result<(), Failure> {
+        match &self.form {
+            Output::Form(form) => print_list(out, *form, objects)?,
+            Output::JsonPath { .. } => self.template(out, &list_of(objects))?,
+            Output::Columns(_) => {
+                let values: Vec<Value> = objects.iter().map(|(_, object)| shown(object)).collect();
+                self.rows(out, &values)?;
+            }
+            Output::Wide => return Err(unknown("wide")),
+        }
+        self.printed += 1;
+        Ok(())
+    }
+
+    fn template(&self, out: &mut dyn Write, value: &Value) -> Result<(), Failure> {
+        let Output::JsonPath { template, text, as_json } = &self.form else { return Ok(()) };
+        let printed = if *as_json { template.values(value).map(|v| to_json(&v)) } else { template.print(value) };
+        let printed = printed.map_err(|why| {
+            Failure::plain(format!(
+                "error executing jsonpath {text:?}: Error executing template: {why}. Printing more information for \
+                 debugging the template:\n\ttemplate was:\n\t\t{text}"
+            ))
+        })?;
+        Ok(out.write_all(printed.as_bytes())?)
+    }
+
+    fn rows(&mut self, out: &mut dyn Write, values: &[Value]) -> Result<(), Failure> {
+        let Output::Columns(columns) = &self.form else { return Ok(()) };
+        let mut lines = Vec::new();
+        if self.with_header && self.printed == 0 {
+            lines.push(columns.header());
+        }
+        for value in values {
+            lines.push(columns.row(value).map_err(Failure::plain)?);
+        }
+        Ok(self.table.print(out, &lines)?)
+    }
+}
+
+fn json_path(text: &str, as_json: bool) -> Result<Output, Failure> {
+    let problem = |why| Failure::usage(format!("error parsing jsonpath {text}, {why}"));
+    let template = Template::parse(text).map_err(problem)?;
+    Ok(Output::JsonPath { template, text: text.to_owned(), as_json })
+}
+
+fn read(path: &str) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| Failure::plain(format!("error reading {path}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn objects() -> Vec<(&'static Kind, Object)> {
+        let kind = Kind::by_name("pod").expect("known");
+        let object = |name: &str| {
+            let value = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "managedFields": []}});
+            (kind, Object::from_value(value).expect("a map"))
+        };
+        vec![object("a"), object("b")]
+    }
+
+    fn one_by_one(form: &str) -> String {
+        let (mut printer, mut out) = (Printer::parse(form, false).expect("a form"), Vec::new());
+        for (kind, object) in objects() {
+            printer.print(&mut out, kind, &object).expect("memory");
+        }
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn objects_one_by_one_and_as_a_list() {
+        assert_eq!(one_by_one("name"), "pod/a\npod/b\n");
+        let yaml = one_by_one("yaml");
+        assert_eq!(
+            yaml,
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: b\n"
+        );
+        assert_eq!(one_by_one("jsonpath={.metadata.name}"), "ab");
+        assert_eq!(one_by_one("custom-columns=N:.metadata.name"), "N\na\nb\n");
+        let mut out = Vec::new();
+        let mut printer = Printer::parse("jsonpath={.kind} {.items[*].metadata.name}", false).expect("a form");
+        printer.print_list(&mut out, &objects()).expect("memory");
+        assert_eq!(out, b"List a b");
+    }
+
+    #[test]
+    fn wrong_forms_are_told() {
+        for (form, problem) in [
+            ("jsonpath", "error: template format specified but no template given"),
+            ("jsonpath={.data", "error: error parsing jsonpath {.data, unclosed action"),
+            ("custom-columns=", "error: custom-columns format specified but no custom columns given"),
+        ] {
+            assert_eq!(Printer::parse(form, false).expect_err("refused").text(), problem);
+        }
+        let text = Printer::parse("table", false).expect_err("refused").text();
+        assert!(
+            text.starts_with("error: unable to match a printer suitable for the output format \"table\""),
+            "{text}"
+        );
+        let text = Printer::parse("go-template={{.}}", false).expect_err("refused").text();
+        assert!(text.contains("\"go-template\" is not supported"), "{text}");
+    }
+}
