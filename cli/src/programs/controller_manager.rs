@@ -24,6 +24,24 @@ pub(crate) struct ControllerManagerArgs {
     #[arg(long, env = "LW_NODE_STARTUP_GRACE_PERIOD", value_parser = duration, default_value = "60s",
         value_name = "DURATION")]
     node_startup_grace_period: Duration,
+    /// A node that is not ready is looked at again so often, whatever the watches say
+    #[arg(long, env = "LW_NODE_MONITOR_PERIOD", value_parser = duration, default_value = "5s",
+        value_name = "DURATION")]
+    node_monitor_period: Duration,
+    /// So many nodes a second of a healthy zone are marked for the eviction of their pods
+    #[arg(long, env = "LW_NODE_EVICTION_RATE", value_parser = rate, default_value = "0.1", value_name = "PER-SECOND")]
+    node_eviction_rate: f64,
+    /// The same for a large zone of which too many nodes are lost
+    #[arg(long, env = "LW_SECONDARY_NODE_EVICTION_RATE", value_parser = rate, default_value = "0.01",
+        value_name = "PER-SECOND")]
+    secondary_node_eviction_rate: f64,
+    /// From this share of lost nodes on (and more than two) they are too many
+    #[arg(long, env = "LW_UNHEALTHY_ZONE_THRESHOLD", value_parser = share, default_value = "0.55",
+        value_name = "SHARE")]
+    unhealthy_zone_threshold: f64,
+    /// A zone with more nodes than this is large; in a smaller one with too many lost nodes nobody is evicted
+    #[arg(long, env = "LW_LARGE_CLUSTER_SIZE_THRESHOLD", default_value_t = 50, value_name = "NUMBER")]
+    large_cluster_size_threshold: usize,
     /// A node must be gone for so long before its pods are removed
     #[arg(long, env = "LW_POD_GC_QUARANTINE", value_parser = duration, default_value = "40s", value_name = "DURATION")]
     pod_gc_quarantine: Duration,
@@ -46,6 +64,13 @@ pub(crate) fn run(args: ControllerManagerArgs) -> anyhow::Result<ExitCode> {
         nodes: node_lifecycle::Timing {
             grace: args.node_monitor_grace_period,
             startup_grace: args.node_startup_grace_period,
+            period: args.node_monitor_period,
+            rates: node_lifecycle::Rates {
+                healthy: args.node_eviction_rate,
+                disrupted: args.secondary_node_eviction_rate,
+                unhealthy_share: args.unhealthy_zone_threshold,
+                large: args.large_cluster_size_threshold,
+            },
         },
         pods: pod_gc::Timing { quarantine: args.pod_gc_quarantine, finished_max: args.terminated_pod_gc_threshold },
         election: args.election.config("kube-controller-manager"),
@@ -54,4 +79,28 @@ pub(crate) fn run(args: ControllerManagerArgs) -> anyhow::Result<ExitCode> {
         let client = Client::new(&config)?;
         Ok(controller_manager::run(options, client, clock::system(), shutdown, || ready.ready(&[])).await?)
     })
+}
+
+/// A rate a second: a number that is not negative.
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "must be a number, as 0.1".to_owned())?;
+    if rate.is_finite() && rate >= 0.0 { Ok(rate) } else { Err("must be 0 or more".to_owned()) }
+}
+
+/// A share: a number from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    rate(text).and_then(|share| if share <= 1.0 { Ok(share) } else { Err("must be at most 1".to_owned()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_shares_are_checked() {
+        assert_eq!(rate("0.1"), Ok(0.1));
+        assert!(rate("-1").is_err() && rate("NaN").is_err() && rate("inf").is_err() && rate("x").is_err());
+        assert_eq!(share("1"), Ok(1.0));
+        assert!(share("1.1").is_err());
+    }
 }

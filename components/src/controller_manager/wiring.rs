@@ -89,6 +89,7 @@ impl Controllers {
             ),
             collectors: Vec::new(),
         };
+        controllers.node_lifecycle.reconciler().connect(controllers.node_lifecycle.queue());
         controllers.hook_workloads(informers, &caches);
         controllers.hook_nodes(informers);
         controllers.hook_taint_eviction(informers, &caches);

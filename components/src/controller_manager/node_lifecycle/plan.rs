@@ -8,21 +8,28 @@ use listwatch_proto::resource::toleration::{
 };
 use tokio::time::Instant;
 
-use crate::controller_manager::node::{Lease, Node, Truth};
+use super::Rates;
+use crate::client::Cached;
+use crate::controller_manager::node::{Condition, Lease, Node, Truth};
 
 /// How patiently nodes are waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timing {
     /// A node that was not heard of for so long is unreachable (`--node-monitor-grace-period`).
     pub grace: Duration,
     /// So long for a node that was never heard of (`--node-startup-grace-period`).
     pub startup_grace: Duration,
+    /// A node that is not ready is looked at again so often, whatever the watches say (`--node-monitor-period`).
+    pub period: Duration,
+    /// How fast nodes get the taint that evicts their pods.
+    pub rates: Rates,
 }
 
 impl Default for Timing {
-    /// 50 s and 60 s (Kubernetes 1.36).
+    /// 50 s, 60 s and 5 s (Kubernetes 1.36).
     fn default() -> Self {
-        Timing { grace: Duration::from_secs(50), startup_grace: Duration::from_secs(60) }
+        let seconds = Duration::from_secs;
+        Timing { grace: seconds(50), startup_grace: seconds(60), period: seconds(5), rates: Rates::default() }
     }
 }
 
@@ -33,19 +40,99 @@ pub struct Health {
     pub heard: Instant,
     /// Whether the kubelet has ever said whether the node is ready.
     pub spoke: bool,
-    renewed: Box<str>,
-    heartbeat: Box<str>,
+    renewed: (i64, Box<str>),
+    heartbeat: (i64, Box<str>),
 }
 
-/// What is to be done about a node.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NodePlan {
-    /// Its conditions are to become Unknown.
-    pub lost: bool,
-    /// Its taints are to become these.
-    pub taints: Option<Vec<Taint>>,
-    /// When to look again.
-    pub again_after: Option<Duration>,
+/// Where what is taken in comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// From the caches, which may lag behind what the server has said already.
+    Caches,
+    /// From the server itself, just now.
+    Server,
+}
+
+/// Takes in what is shown of a node: any renewal of its Lease or heartbeat of its condition counts as of now.
+///
+/// The times themselves are only ever compared with themselves. What a cache shows counts only if it is newer than what is
+/// known, for the server may have been asked in between; what the server says always counts.
+pub fn observe(
+    before: Option<&Health>,
+    node: &Cached<Node>,
+    lease: Option<&Cached<Lease>>,
+    source: Source,
+    now: Instant,
+) -> Health {
+    let ready = node.condition("Ready");
+    let shown = (node.revision, ready.map(|c| c.heartbeat.clone()).unwrap_or_default());
+    let renewed = lease.map(|lease| (lease.revision, lease.renewed.clone()));
+    let Some(before) = before else {
+        return Health { heard: now, spoke: ready.is_some(), renewed: renewed.unwrap_or_default(), heartbeat: shown };
+    };
+    let mut after = before.clone();
+    let mut take = |known: &mut (i64, Box<str>), shown: (i64, Box<str>)| {
+        if source == Source::Server || shown.0 > known.0 {
+            if shown.1 != known.1 {
+                after.heard = now;
+            }
+            *known = shown;
+        }
+    };
+    take(&mut after.heartbeat, shown);
+    if let Some(renewed) = renewed {
+        take(&mut after.renewed, renewed);
+    }
+    after.spoke |= ready.is_some();
+    after
+}
+
+/// How long until a node counts as lost if nothing is heard; `None`: it does.
+pub(super) fn lost_in(health: &Health, timing: Timing, now: Instant) -> Option<Duration> {
+    let grace = if health.spoke { timing.grace } else { timing.startup_grace };
+    let silent = now.saturating_duration_since(health.heard);
+    // A little later, so that the grace is certainly over.
+    (silent <= grace).then(|| grace - silent + Duration::from_millis(10))
+}
+
+/// The conditions that become Unknown when a node is lost.
+pub(super) const LOST_CONDITIONS: &[&str] = &["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
+
+/// Whether a lost node is marked as such.
+pub(super) fn is_marked_lost(node: &Node) -> bool {
+    node.condition("Ready").is_some_and(|ready| ready.status == Truth::Unknown)
+}
+
+/// The node as it is once it is marked.
+pub(super) fn mark_lost(node: &mut Node) {
+    for kind in LOST_CONDITIONS {
+        match node.conditions.iter_mut().find(|c| *c.kind == **kind) {
+            Some(condition) => condition.status = Truth::Unknown,
+            None => node.conditions.push(Condition { kind: (*kind).into(), ..Default::default() }),
+        }
+    }
+}
+
+/// How a node stands with the taint that evicts its pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Eviction {
+    /// It is to have none.
+    None,
+    /// It has this one, or its twin, which is to be swapped for it: that changes nothing for the pods and need not wait.
+    Standing(&'static str),
+    /// It is to get this one, when it may.
+    Wanted(&'static str),
+}
+
+/// How a node stands with the taint that evicts its pods.
+pub(super) fn eviction(node: &Node) -> Eviction {
+    let key = match node.condition("Ready").map(|c| c.status) {
+        None | Some(Truth::True) => return Eviction::None,
+        Some(Truth::False) => TAINT_NOT_READY,
+        Some(Truth::Unknown) => TAINT_UNREACHABLE,
+    };
+    let standing = node.evicting().any(|taint| taint.key == TAINT_NOT_READY || taint.key == TAINT_UNREACHABLE);
+    if standing { Eviction::Standing(key) } else { Eviction::Wanted(key) }
 }
 
 /// A condition and the taint that stands for it while it has that status.
@@ -58,55 +145,9 @@ const TAINTS: &[(&str, Truth, &str)] = &[
     ("NetworkUnavailable", Truth::True, "node.kubernetes.io/network-unavailable"),
 ];
 
-/// Takes in what the caches show of a node: any renewal of its Lease or heartbeat of its condition counts as of now.
-pub fn observe(before: Option<&Health>, node: &Node, lease: Option<&Lease>, now: Instant) -> Health {
-    let renewed = lease.map(|lease| lease.renewed.clone()).unwrap_or_default();
-    let ready = node.condition("Ready");
-    let heartbeat = ready.map(|c| c.heartbeat.clone()).unwrap_or_default();
-    let heard = match before {
-        Some(before) if before.renewed == renewed && before.heartbeat == heartbeat => before.heard,
-        _ => now,
-    };
-    Health { heard, spoke: ready.is_some() || before.is_some_and(|b| b.spoke), renewed, heartbeat }
-}
-
-/// Plans for a node. `others_ready`: whether any other node is ready; if none is, it is more likely that this control
-/// plane is cut off than that every node has failed, and nothing that runs may be evicted.
-pub fn plan(node: &Node, health: &Health, timing: Timing, others_ready: bool, now: Instant) -> NodePlan {
-    let grace = if health.spoke { timing.grace } else { timing.startup_grace };
-    let silent = now.saturating_duration_since(health.heard);
-    let lost_now = silent > grace;
-    let known = node.condition("Ready").is_some();
-    let lost = lost_now && (!known || node.ready() != Truth::Unknown);
-    let mut node = node.clone();
-    if lost {
-        mark_lost(&mut node);
-    }
-    let wanted = taints(&node, others_ready);
-    NodePlan {
-        lost,
-        taints: (wanted != node.taints).then_some(wanted),
-        // A little later, so that the grace is certainly over.
-        again_after: (!lost_now).then(|| grace - silent + Duration::from_millis(10)),
-    }
-}
-
-/// The conditions that become Unknown when a node is lost.
-pub(super) const LOST_CONDITIONS: &[&str] = &["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
-
-fn mark_lost(node: &mut Node) {
-    for kind in LOST_CONDITIONS {
-        match node.conditions.iter_mut().find(|c| *c.kind == **kind) {
-            Some(condition) => condition.status = Truth::Unknown,
-            None => node
-                .conditions
-                .push(crate::controller_manager::node::Condition { kind: (*kind).into(), ..Default::default() }),
-        }
-    }
-}
-
-/// The taints that a node is to have: those of its conditions and its cordon, and all that are none of ours.
-fn taints(node: &Node, others_ready: bool) -> Vec<Taint> {
+/// The taints that a node is to have: those of its conditions and its cordon, the evicting one if it may have it, and all
+/// that are none of ours. `None`: it has them.
+pub(super) fn taints(node: &Node, evicting: Option<&str>) -> Option<Vec<Taint>> {
     let holds = |(kind, status, _): &&(&str, Truth, &str)| {
         node.condition(kind).is_some_and(|condition| condition.status == *status)
     };
@@ -114,14 +155,11 @@ fn taints(node: &Node, others_ready: bool) -> Vec<Taint> {
     if node.unschedulable {
         wanted.push(Taint::new(TAINT_UNSCHEDULABLE, NO_SCHEDULE));
     }
-    match node.condition("Ready").map(|c| c.status) {
+    if node.condition("Ready").is_none() {
         // Nothing has been said yet: the taint that the node was made with stays.
-        None => wanted.push(Taint::new(TAINT_NOT_READY, NO_SCHEDULE)),
-        Some(Truth::True) => {}
-        Some(_) if !others_ready => {}
-        Some(Truth::False) => wanted.push(Taint::new(TAINT_NOT_READY, NO_EXECUTE)),
-        Some(Truth::Unknown) => wanted.push(Taint::new(TAINT_UNREACHABLE, NO_EXECUTE)),
+        wanted.push(Taint::new(TAINT_NOT_READY, NO_SCHEDULE));
     }
+    wanted.extend(evicting.map(|key| Taint::new(key, NO_EXECUTE)));
     let mut result: Vec<Taint> =
         node.taints.iter().filter(|t| !is_ours(t) || wanted.iter().any(|w| w.is_same(t))).cloned().collect();
     for taint in wanted {
@@ -129,7 +167,7 @@ fn taints(node: &Node, others_ready: bool) -> Vec<Taint> {
             result.push(taint);
         }
     }
-    result
+    (result != node.taints).then_some(result)
 }
 
 /// Whether this controller alone puts a taint on and takes it off.
@@ -143,11 +181,11 @@ fn is_ours(taint: &Taint) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::controller_manager::node::Condition;
+    use listwatch_proto::resource::ObjectKey;
 
-    fn node(ready: Option<Truth>, taints: &[(&str, &str)]) -> Node {
+    pub(in super::super) fn node(ready: Option<Truth>, taints: &[(&str, &str)]) -> Node {
         let condition = |status| Condition { kind: "Ready".into(), status, heartbeat: "h1".into() };
         Node {
             conditions: ready.map(condition).into_iter().collect(),
@@ -156,23 +194,29 @@ mod tests {
         }
     }
 
-    fn lease(renewed: &str) -> Lease {
-        Lease { renewed: renewed.into(), ..Lease::default() }
+    pub(in super::super) fn shown<T>(revision: i64, object: T) -> Cached<T> {
+        Cached { key: ObjectKey::new("", "n"), uid: "u".into(), revision, object }
+    }
+
+    pub(in super::super) fn lease(revision: i64, renewed: &str) -> Cached<Lease> {
+        shown(revision, Lease { renewed: renewed.into(), ..Lease::default() })
     }
 
     fn print(taints: &[Taint]) -> Vec<String> {
         taints.iter().map(|t| t.to_string().replace("node.kubernetes.io/", "")).collect()
     }
 
-    /// Taints after a plan for a node that was just heard of.
-    fn check(node: &Node, others_ready: bool, expected: &[&str]) {
-        let now = Instant::now();
-        let plan = plan(node, &observe(None, node, None, now), Timing::default(), others_ready, now);
-        assert_eq!(print(plan.taints.as_ref().unwrap_or(&node.taints)), expected);
+    /// Taints after a plan; `evict`: whether the node may have the evicting one.
+    fn check(node: &Node, evict: bool, expected: &[&str]) {
+        let key = match eviction(node) {
+            Eviction::Standing(key) => Some(key),
+            Eviction::Wanted(key) => evict.then_some(key),
+            Eviction::None => None,
+        };
         let mut after = node.clone();
-        after.taints = plan.taints.unwrap_or(after.taints);
-        let again = super::plan(&after, &observe(None, &after, None, now), Timing::default(), others_ready, now);
-        assert_eq!(again.taints, None, "the same state asks for nothing more");
+        after.taints = taints(node, key).unwrap_or(after.taints);
+        assert_eq!(print(&after.taints), expected);
+        assert_eq!(taints(&after, key), None, "the same state asks for nothing more");
     }
 
     #[test]
@@ -182,47 +226,73 @@ mod tests {
         check(&node(None, &[not_ready]), true, &["not-ready:NoSchedule"]);
         check(&node(Some(Truth::False), &[]), true, &["not-ready:NoSchedule", "not-ready:NoExecute"]);
         check(&node(Some(Truth::False), &[]), false, &["not-ready:NoSchedule"]);
+        // Ours are exclusive, and the swap does not wait for a turn.
         let swap = [not_ready, (TAINT_NOT_READY, NO_EXECUTE)];
-        check(&node(Some(Truth::Unknown), &swap), true, &["unreachable:NoSchedule", "unreachable:NoExecute"]);
-        check(&node(Some(Truth::True), &[("k", NO_SCHEDULE), not_ready]), true, &["k:NoSchedule"]);
+        check(&node(Some(Truth::Unknown), &swap), false, &["unreachable:NoSchedule", "unreachable:NoExecute"]);
+        check(&node(Some(Truth::True), &swap), false, &[]);
+        check(
+            &node(Some(Truth::True), &[("k", NO_SCHEDULE), ("k", NO_EXECUTE)]),
+            true,
+            &["k:NoSchedule", "k:NoExecute"],
+        );
         let mut cordoned = node(Some(Truth::True), &[]);
         cordoned.unschedulable = true;
         check(&cordoned, true, &["unschedulable:NoSchedule"]);
         check(&node(Some(Truth::True), &[(TAINT_UNSCHEDULABLE, NO_SCHEDULE)]), true, &[]);
-        let mut pressed = node(Some(Truth::True), &[]);
-        pressed.conditions.push(Condition { kind: "DiskPressure".into(), status: Truth::True, ..Default::default() });
-        check(&pressed, true, &["disk-pressure:NoSchedule"]);
+        for (kind, taint) in [
+            ("MemoryPressure", "memory-pressure:NoSchedule"),
+            ("DiskPressure", "disk-pressure:NoSchedule"),
+            ("PIDPressure", "pid-pressure:NoSchedule"),
+            ("NetworkUnavailable", "network-unavailable:NoSchedule"),
+        ] {
+            let mut pressed = node(Some(Truth::True), &[]);
+            pressed.conditions.push(Condition { kind: kind.into(), status: Truth::True, ..Default::default() });
+            check(&pressed, true, &[taint]);
+        }
+    }
+
+    #[test]
+    fn while_everything_is_down_the_evicting_taint_goes() {
+        let tainted = node(Some(Truth::Unknown), &[(TAINT_UNREACHABLE, NO_SCHEDULE), (TAINT_UNREACHABLE, NO_EXECUTE)]);
+        assert_eq!(print(&taints(&tainted, None).expect("a change")), ["unreachable:NoSchedule"]);
     }
 
     #[test]
     fn silence_is_measured_from_what_was_seen() {
         let (timing, start) = (Timing::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        let ready = node(Some(Truth::True), &[]);
-        let health = observe(None, &ready, Some(&lease("t1")), start);
-        let health = observe(Some(&health), &ready, Some(&lease("t1")), at(40));
+        let ready = shown(1, node(Some(Truth::True), &[]));
+        let (caches, server) = (Source::Caches, Source::Server);
+        let health = observe(None, &ready, Some(&lease(2, "t1")), caches, start);
+        let health = observe(Some(&health), &ready, Some(&lease(2, "t1")), caches, at(40));
         assert_eq!(health.heard, start);
-        assert!(!plan(&ready, &health, timing, true, at(50)).lost);
-        assert_eq!(plan(&ready, &health, timing, true, at(20)).again_after, Some(Duration::from_millis(30_010)));
-        let lost = plan(&ready, &health, timing, true, at(51));
-        assert!(lost.lost && lost.again_after.is_none());
-        assert_eq!(print(&lost.taints.expect("taints")), ["unreachable:NoSchedule", "unreachable:NoExecute"]);
-        // Marked once, not again and again.
-        let unknown = node(Some(Truth::Unknown), &[]);
-        assert!(!plan(&unknown, &health, timing, true, at(60)).lost);
+        assert_eq!(lost_in(&health, timing, at(20)), Some(Duration::from_millis(30_010)));
+        assert!(lost_in(&health, timing, at(50)).is_some());
+        assert_eq!(lost_in(&health, timing, at(51)), None);
         // Any sign of life counts: a renewal, or a heartbeat.
-        assert_eq!(observe(Some(&health), &ready, Some(&lease("t2")), at(51)).heard, at(51));
-        let mut beat = ready.clone();
-        beat.conditions[0].heartbeat = "h2".into();
-        assert_eq!(observe(Some(&health), &beat, Some(&lease("t1")), at(52)).heard, at(52));
+        assert_eq!(observe(Some(&health), &ready, Some(&lease(3, "t2")), caches, at(51)).heard, at(51));
+        let mut beat = shown(4, ready.object.clone());
+        beat.object.conditions[0].heartbeat = "h2".into();
+        assert_eq!(observe(Some(&health), &beat, Some(&lease(2, "t1")), caches, at(52)).heard, at(52));
+        // The server knows more than a cache that has stopped: that the cache shows the old is no sign of life.
+        let told = observe(Some(&health), &ready, Some(&lease(9, "t9")), server, at(53));
+        assert_eq!(told.heard, at(53));
+        assert_eq!(observe(Some(&told), &ready, Some(&lease(2, "t1")), caches, at(54)).heard, at(53));
+        assert_eq!(observe(Some(&told), &ready, Some(&lease(9, "t9")), server, at(55)).heard, at(53));
+        // Another history has lower revisions; the server is believed.
+        assert_eq!(observe(Some(&told), &ready, Some(&lease(5, "t10")), server, at(56)).heard, at(56));
     }
 
     #[test]
     fn a_node_that_never_spoke_gets_longer() {
         let (timing, start) = (Timing::default(), Instant::now());
-        let silent = node(None, &[]);
-        let health = observe(None, &silent, None, start);
-        assert!(!plan(&silent, &health, timing, true, start + Duration::from_secs(55)).lost);
-        assert!(plan(&silent, &health, timing, true, start + Duration::from_secs(61)).lost);
+        let silent = shown(1, node(None, &[]));
+        let health = observe(None, &silent, None, Source::Caches, start);
+        assert!(lost_in(&health, timing, start + Duration::from_secs(55)).is_some());
+        assert!(lost_in(&health, timing, start + Duration::from_secs(61)).is_none());
+        let mut lost = silent.object.clone();
+        assert!(!is_marked_lost(&lost));
+        mark_lost(&mut lost);
+        assert!(is_marked_lost(&lost));
     }
 }
