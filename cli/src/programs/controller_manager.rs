@@ -48,6 +48,9 @@ pub(crate) struct ControllerManagerArgs {
     /// More pods than this that have ended are not kept; 0 = all are
     #[arg(long, env = "LW_TERMINATED_POD_GC_THRESHOLD", default_value_t = 12_500, value_name = "NUMBER")]
     terminated_pod_gc_threshold: usize,
+    /// They are counted at most so often
+    #[arg(long, env = "LW_POD_GC_PERIOD", value_parser = duration, default_value = "20s", value_name = "DURATION")]
+    pod_gc_period: Duration,
     #[command(flatten)]
     election: ElectionArgs,
     #[command(flatten)]
@@ -72,7 +75,11 @@ pub(crate) fn run(args: ControllerManagerArgs) -> anyhow::Result<ExitCode> {
                 large: args.large_cluster_size_threshold,
             },
         },
-        pods: pod_gc::Timing { quarantine: args.pod_gc_quarantine, finished_max: args.terminated_pod_gc_threshold },
+        pods: pod_gc::Timing {
+            quarantine: args.pod_gc_quarantine,
+            finished_max: args.terminated_pod_gc_threshold,
+            period: args.pod_gc_period,
+        },
         election: args.election.config("kube-controller-manager"),
     };
     program::component(async |shutdown| {

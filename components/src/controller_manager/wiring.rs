@@ -13,7 +13,7 @@ use super::deployment::{DeploymentReconciler, deployments_of};
 use super::garbage_collector::{GarbageCollector, Graph, Members};
 use super::namespace::NamespaceReconciler;
 use super::node_lifecycle::{LEASE_NAMESPACE, NodeLifecycleReconciler};
-use super::pod_gc::{FINISHED_KEY, PodGcReconciler, key_of_node, orphaned};
+use super::pod_gc::{FINISHED_KEY, PodGcReconciler, key_of_node, out_of_service, stranded};
 use super::program::{Options, Recorders};
 use super::replica_set::{ReplicaSetReconciler, sets_of};
 use super::taint_eviction::TaintEvictionReconciler;
@@ -23,8 +23,6 @@ use crate::runtime::{Change, Controller, Informer, RateLimitedQueue, Reconciler}
 /// Keys run at the same time, where upstream has more than the usual five.
 const COLLECTOR_WORKERS: usize = 20;
 const NODE_WORKERS: usize = 8;
-/// Finished pods are counted at most so often (upstream's period).
-const FINISHED_PERIOD: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// All controllers, wired to the informers, not yet running.
 pub(super) struct Controllers {
@@ -93,7 +91,7 @@ impl Controllers {
         controllers.hook_workloads(informers, &caches);
         controllers.hook_nodes(informers);
         controllers.hook_taint_eviction(informers, &caches);
-        controllers.hook_pod_gc(informers);
+        controllers.hook_pod_gc(informers, &caches, options.pods.period);
         controllers.hook_namespaces(informers, &caches);
         controllers.with_collectors(client, informers, &caches)
     }
@@ -167,8 +165,8 @@ impl Controllers {
         });
     }
 
-    fn hook_pod_gc(&self, informers: &mut Informers) {
-        let keys = self.pod_gc.queue();
+    fn hook_pod_gc(&self, informers: &mut Informers, caches: &Caches, period: std::time::Duration) {
+        let (keys, nodes) = (self.pod_gc.queue(), caches.nodes.clone());
         informers.pods.on_change(move |change| {
             if matches!(change, Change::Deleted(_)) {
                 return;
@@ -178,19 +176,19 @@ impl Controllers {
                 Change::Updated { old, .. } => Some(old),
                 _ => None,
             };
-            if orphaned(pod) {
+            if pod.terminating && stranded(pod, nodes.get(&key_of_node(&pod.node)).as_deref().map(|n| &n.object)) {
                 keys.add(pod.key.clone());
             }
             if !pod.node.is_empty() && before.is_none_or(|old| old.node != pod.node) {
                 keys.add(key_of_node(&pod.node));
             }
             if pod.is_finished() && before.is_none_or(|old| !old.is_finished()) {
-                keys.add_after(FINISHED_KEY, FINISHED_PERIOD);
+                keys.add_after(FINISHED_KEY, period);
             }
         });
         let keys = self.pod_gc.queue();
         informers.nodes.on_change(move |change| {
-            if matches!(change, Change::Deleted(_) | Change::Added(_)) {
+            if !matches!(change, Change::Updated { .. }) || out_of_service(change.object()) {
                 keys.add(change.key().clone());
             }
         });
@@ -262,16 +260,17 @@ fn add_all(queue: &Keys, keys: Vec<ObjectKey>) {
     keys.into_iter().for_each(|key| queue.add(key));
 }
 
-/// Something has gone from a namespace that is being emptied.
+/// The last object of a kind has gone from a namespace that is being emptied.
 fn hook_emptied<T: Owned + crate::client::Decode>(informer: &mut Informer<T>, queue: &Keys, caches: &Caches) {
-    let (queue, namespaces) = (queue.clone(), caches.namespaces.clone());
+    let (queue, namespaces, store) = (queue.clone(), caches.namespaces.clone(), informer.store());
     informer.on_change(move |change| {
-        if !matches!(change, Change::Deleted(_)) {
+        let namespace = &change.key().namespace;
+        if !matches!(change, Change::Deleted(_)) || namespace.is_empty() {
             return;
         }
-        let key = ObjectKey::new("", &*change.key().namespace);
+        let key = ObjectKey::new("", &**namespace);
         let going = |namespace: Arc<Cached<Object>>| namespace.object.is_terminating();
-        if namespaces.get(&key).is_some_and(going) {
+        if namespaces.get(&key).is_some_and(going) && store.in_namespace(namespace).is_empty() {
             queue.add(key);
         }
     });

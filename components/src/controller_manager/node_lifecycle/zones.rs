@@ -16,7 +16,7 @@ const FEW: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// Nodes a second in a healthy zone (`--node-eviction-rate`).
-    pub(super) healthy: f64,
+    pub healthy: f64,
     /// Nodes a second in a large zone that is partly disrupted (`--secondary-node-eviction-rate`).
     pub disrupted: f64,
     /// From this share of lost nodes on a zone is partly disrupted (`--unhealthy-zone-threshold`).
