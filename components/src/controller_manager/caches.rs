@@ -2,14 +2,19 @@
 //!
 //! Invariant: nobody but the informers writes them; what the controllers need to find quickly has an index.
 
-use listwatch_proto::resource::{Kind, Object, OwnerReference};
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use listwatch_proto::resource::{KINDS, Kind, Object, OwnerReference};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::bare::Bare;
+use super::garbage_collector::Members;
 use super::node::{Lease, Node};
 use super::pod::Pod;
 use crate::client::{Cached, Client, Decode};
-use crate::runtime::{BY_OWNER, IndexerBuilder, Informer, ReflectorConfig, Stopped, Store, catch_up};
+use crate::runtime::{BY_OWNER, IndexerBuilder, Informer, ReflectorConfig, Stopped, Store};
 
 /// Index: objects without a controller, by namespace.
 pub const ORPHANS: &str = "orphans";
@@ -23,7 +28,7 @@ pub trait Owned: Send + Sync + 'static {
     /// `metadata.ownerReferences`.
     fn owners(&self) -> Vec<OwnerReference>;
     /// `metadata.finalizers`.
-    fn has_finalizer(&self, finalizer: &str) -> bool;
+    fn finalizers(&self) -> Vec<String>;
     /// Whether it has a deletion timestamp.
     fn terminating(&self) -> bool;
 }
@@ -34,8 +39,8 @@ macro_rules! owned {
             fn owners(&self) -> Vec<OwnerReference> {
                 self.owners.clone()
             }
-            fn has_finalizer(&self, finalizer: &str) -> bool {
-                self.finalizers.iter().any(|f| f == finalizer)
+            fn finalizers(&self) -> Vec<String> {
+                self.finalizers.clone()
             }
             fn terminating(&self) -> bool {
                 self.terminating
@@ -44,14 +49,14 @@ macro_rules! owned {
     )*};
 }
 
-owned!(Pod, Node, Lease);
+owned!(Pod, Node, Lease, Bare);
 
 impl Owned for Object {
     fn owners(&self) -> Vec<OwnerReference> {
         self.owner_references()
     }
-    fn has_finalizer(&self, finalizer: &str) -> bool {
-        self.finalizers().any(|f| f == finalizer)
+    fn finalizers(&self) -> Vec<String> {
+        Object::finalizers(self).map(str::to_owned).collect()
     }
     fn terminating(&self) -> bool {
         self.is_terminating()
@@ -72,6 +77,8 @@ pub struct Informers {
     pub deployments: Informer<Object>,
     /// Of replica sets.
     pub replica_sets: Informer<Object>,
+    /// Of every other kind that may own or be owned.
+    pub others: Vec<Informer<Bare>>,
 }
 
 /// The caches, to read.
@@ -89,6 +96,23 @@ pub struct Caches {
     pub deployments: Store<Object>,
     /// Replica sets, with [`BY_OWNER`] and [`ORPHANS`].
     pub replica_sets: Store<Object>,
+    /// Every other kind that may own or be owned, with [`BY_OWNER`].
+    pub others: Vec<(&'static Kind, Store<Bare>)>,
+}
+
+/// The kinds that have a cache of their own here.
+const READ: [(&str, &str); 6] = [
+    ("", "pods"),
+    ("", "nodes"),
+    ("coordination.k8s.io", "leases"),
+    ("", "namespaces"),
+    ("apps", "deployments"),
+    ("apps", "replicasets"),
+];
+
+/// The rest of the table of kinds. Events are no part of it: they are many, own nothing and go by themselves.
+fn others() -> impl Iterator<Item = &'static Kind> {
+    KINDS.iter().filter(|kind| kind.kind != "Event" && !READ.contains(&(kind.group, kind.plural)))
 }
 
 /// The row of facts of a kind that this program was written for.
@@ -126,6 +150,7 @@ impl Informers {
             namespaces: informer(client, kind("", "namespaces"), |index| index),
             deployments: informer(client, kind("apps", "deployments"), |index| index),
             replica_sets: informer(client, kind("apps", "replicasets"), |index| index.index(ORPHANS, orphan)),
+            others: others().map(|kind| informer(client, kind, |index| index)).collect(),
         }
     }
 
@@ -138,6 +163,7 @@ impl Informers {
             namespaces: self.namespaces.store(),
             deployments: self.deployments.store(),
             replica_sets: self.replica_sets.store(),
+            others: self.others.iter().map(|other| (other.kind(), other.store())).collect(),
         }
     }
 
@@ -149,6 +175,9 @@ impl Informers {
         tasks.spawn(self.namespaces.run(stop.clone()));
         tasks.spawn(self.deployments.run(stop.clone()));
         tasks.spawn(self.replica_sets.run(stop.clone()));
+        for other in self.others {
+            tasks.spawn(other.run(stop.clone()));
+        }
     }
 }
 
@@ -160,20 +189,47 @@ impl Caches {
         self.leases.wait_synced().await?;
         self.namespaces.wait_synced().await?;
         self.deployments.wait_synced().await?;
-        self.replica_sets.wait_synced().await
+        self.replica_sets.wait_synced().await?;
+        for (_, other) in &self.others {
+            other.wait_synced().await?;
+        }
+        Ok(())
+    }
+
+    /// Every kind that may own or be owned, for the collector.
+    pub fn members(&self) -> Vec<(&'static Kind, Arc<dyn Members>)> {
+        let mut members: Vec<(&'static Kind, Arc<dyn Members>)> = vec![
+            (kind("", "pods"), Arc::new(self.pods.clone())),
+            (kind("", "nodes"), Arc::new(self.nodes.clone())),
+            (kind("coordination.k8s.io", "leases"), Arc::new(self.leases.clone())),
+            (kind("", "namespaces"), Arc::new(self.namespaces.clone())),
+            (kind("apps", "deployments"), Arc::new(self.deployments.clone())),
+            (kind("apps", "replicasets"), Arc::new(self.replica_sets.clone())),
+        ];
+        for (kind, other) in &self.others {
+            members.push((kind, Arc::new(other.clone())));
+        }
+        members
     }
 
     /// Waits until each shows everything up to a revision of the server.
     pub async fn catch_up(&self, client: &Client, revision: i64) -> Result<(), Stopped> {
-        let all = ReflectorConfig::default();
-        tokio::try_join!(
-            catch_up(client, kind("", "pods"), &all, &self.pods, revision),
-            catch_up(client, kind("", "nodes"), &all, &self.nodes, revision),
-            catch_up(client, kind("coordination.k8s.io", "leases"), &all, &self.leases, revision),
-            catch_up(client, kind("", "namespaces"), &all, &self.namespaces, revision),
-            catch_up(client, kind("apps", "deployments"), &all, &self.deployments, revision),
-            catch_up(client, kind("apps", "replicasets"), &all, &self.replica_sets, revision),
-        )
-        .map(drop)
+        let members = self.members();
+        let waits = members.iter().map(|(kind, members)| members.catch_up(client, kind, revision));
+        try_join_all(waits).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_but_events_is_collected() {
+        let mut collected: Vec<_> = READ.iter().map(|(group, plural)| kind(group, plural)).chain(others()).collect();
+        let mut served: Vec<_> = KINDS.iter().filter(|kind| kind.kind != "Event").collect();
+        collected.sort_by_key(|kind| kind.key_prefix);
+        served.sort_by_key(|kind| kind.key_prefix);
+        assert_eq!(collected, served);
     }
 }

@@ -25,6 +25,7 @@ const SOURCES: &[&str] = &[
     "taint-eviction-controller",
     "pod-garbage-collector-controller",
     "namespace-controller",
+    "garbage-collector-controller",
     "controller-manager",
 ];
 
@@ -91,7 +92,7 @@ pub async fn run(
     let (recorders, recorder_tasks) = Recorders::new(&client, &writer, &clock);
     let mut informers = Informers::new(&client);
     let caches = informers.caches();
-    let controllers = Controllers::wire(&writer, &options, &recorders, &mut informers);
+    let controllers = Controllers::wire(&options, &recorders, &mut informers);
     let recorder = recorders.tools("controller-manager").recorder;
 
     let stop = CancellationToken::new();

@@ -4,20 +4,21 @@
 
 use std::sync::Arc;
 
-use listwatch_proto::resource::{Kind, Object, ObjectKey};
+use listwatch_proto::resource::{Object, ObjectKey};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::caches::{BY_NODE, Caches, Informers, Owned, kind};
 use super::deployment::{DeploymentReconciler, deployments_of};
-use super::garbage_collector::{GarbageCollector, Graph, Members};
+use super::garbage_collector::{GarbageCollector, Graph, changed, known, removed};
 use super::namespace::NamespaceReconciler;
 use super::node_lifecycle::{LEASE_NAMESPACE, NodeLifecycleReconciler};
 use super::pod_gc::{FINISHED_KEY, PodGcReconciler, key_of_node, out_of_service, stranded};
 use super::program::{Options, Recorders};
 use super::replica_set::{ReplicaSetReconciler, sets_of};
 use super::taint_eviction::TaintEvictionReconciler;
-use crate::client::{Cached, Client};
+use super::tools::Tools;
+use crate::client::Cached;
 use crate::runtime::{Change, Controller, Informer, RateLimitedQueue, Reconciler};
 
 /// Keys run at the same time, where upstream has more than the usual five.
@@ -38,18 +39,19 @@ pub(super) struct Controllers {
 type Keys = RateLimitedQueue<ObjectKey>;
 
 fn controller<R: Reconciler>(name: &'static str, reconciler: R, caches: &Caches) -> Controller<R> {
-    Controller::new(name, reconciler)
+    let controller = Controller::new(name, reconciler)
         .reads_kind(kind("", "pods"), &caches.pods)
         .reads_kind(kind("", "nodes"), &caches.nodes)
         .reads_kind(kind("coordination.k8s.io", "leases"), &caches.leases)
         .reads_kind(kind("", "namespaces"), &caches.namespaces)
         .reads_kind(kind("apps", "deployments"), &caches.deployments)
-        .reads_kind(kind("apps", "replicasets"), &caches.replica_sets)
+        .reads_kind(kind("apps", "replicasets"), &caches.replica_sets);
+    caches.others.iter().fold(controller, |controller, (kind, other)| controller.reads_kind(kind, other))
 }
 
 impl Controllers {
     /// Makes the controllers and hooks their queues to the informers.
-    pub(super) fn wire(client: &Client, options: &Options, recorders: &Recorders, informers: &mut Informers) -> Self {
+    pub(super) fn wire(options: &Options, recorders: &Recorders, informers: &mut Informers) -> Self {
         let caches = informers.caches();
         let tools = |name| recorders.tools(name);
         let controllers = Controllers {
@@ -93,7 +95,7 @@ impl Controllers {
         controllers.hook_taint_eviction(informers, &caches);
         controllers.hook_pod_gc(informers, &caches, options.pods.period);
         controllers.hook_namespaces(informers, &caches);
-        controllers.with_collectors(client, informers, &caches)
+        controllers.with_collectors(tools("garbage-collector-controller"), informers, &caches)
     }
 
     fn hook_workloads(&self, informers: &mut Informers, caches: &Caches) {
@@ -201,25 +203,18 @@ impl Controllers {
         hook_emptied(&mut informers.leases, &self.namespace.queue(), caches);
         hook_emptied(&mut informers.deployments, &self.namespace.queue(), caches);
         hook_emptied(&mut informers.replica_sets, &self.namespace.queue(), caches);
+        informers.others.iter_mut().for_each(|other| hook_emptied(other, &self.namespace.queue(), caches));
     }
 
-    fn with_collectors(mut self, client: &Client, informers: &mut Informers, caches: &Caches) -> Self {
-        let kinds: [(&'static Kind, Arc<dyn Members>); 6] = [
-            (kind("", "pods"), Arc::new(caches.pods.clone())),
-            (kind("", "nodes"), Arc::new(caches.nodes.clone())),
-            (kind("coordination.k8s.io", "leases"), Arc::new(caches.leases.clone())),
-            (kind("", "namespaces"), Arc::new(caches.namespaces.clone())),
-            (kind("apps", "deployments"), Arc::new(caches.deployments.clone())),
-            (kind("apps", "replicasets"), Arc::new(caches.replica_sets.clone())),
-        ];
+    fn with_collectors(mut self, tools: Tools, informers: &mut Informers, caches: &Caches) -> Self {
         let mut graph = Graph::builder();
-        for (kind, members) in kinds {
-            let collector = GarbageCollector::new(client, kind);
-            let collector = controller("garbage-collector", collector, caches).workers(COLLECTOR_WORKERS);
+        for (kind, members) in caches.members() {
+            let collector = controller("garbage-collector", GarbageCollector::new(kind), caches);
+            let collector = collector.workers(COLLECTOR_WORKERS);
             graph.add(kind, members, collector.queue());
             self.collectors.push(collector);
         }
-        let graph = graph.build(client);
+        let graph = graph.build(tools);
         for collector in &self.collectors {
             collector.reconciler().connect(graph.clone());
         }
@@ -229,6 +224,7 @@ impl Controllers {
         hook_graph(&mut informers.namespaces, &graph);
         hook_graph(&mut informers.deployments, &graph);
         hook_graph(&mut informers.replica_sets, &graph);
+        informers.others.iter_mut().for_each(|other| hook_graph(other, &graph));
         self
     }
 
@@ -279,9 +275,8 @@ fn hook_emptied<T: Owned + crate::client::Decode>(informer: &mut Informer<T>, qu
 fn hook_graph<T: Owned + crate::client::Decode>(informer: &mut Informer<T>, graph: &Graph) {
     let (graph, kind) = (graph.clone(), informer.kind());
     informer.on_change(move |change| match change {
-        Change::Added(object) | Change::Updated { new: object, .. } => {
-            graph.changed(kind, &super::garbage_collector::known(object));
-        }
-        Change::Deleted(object) => graph.removed(&super::garbage_collector::known(object)),
+        Change::Added(object) => changed(&graph, kind, None, &known(object)),
+        Change::Updated { old, new } => changed(&graph, kind, Some(&known(old)), &known(new)),
+        Change::Deleted(object) => removed(&graph, &known(object)),
     });
 }

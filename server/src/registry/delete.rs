@@ -98,7 +98,9 @@ impl Registry {
     fn step(&self, kind: &'static Kind, old: &Object, options: &DeleteOptions) -> Step {
         let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let mut new = old.clone();
-        set_finalizers(&mut new, options.propagation);
+        // Nobody collects what Events own.
+        let propagation = options.propagation.filter(|_| kind.kind != "Event");
+        set_finalizers(&mut new, propagation);
         if old.is_terminating() {
             return self.shorten(kind, old, new, asked);
         }
@@ -128,6 +130,11 @@ impl Registry {
         let Some(granted) = old.int(&["metadata", "deletionGracePeriodSeconds"]) else {
             return if strategy(kind).may_go(old) { Step::Remove } else { Step::Pending };
         };
+        // What only waits for finalizers may be told anew what becomes of what it owns.
+        if granted == 0 && pending && !old.finalizers().eq(new.finalizers()) {
+            let then_remove = new.finalizers().next().is_none();
+            return Step::Mark { object: Box::new(new), then_remove };
+        }
         let Some(seconds) = asked.filter(|seconds| *seconds < granted) else {
             return if granted == 0 && !pending { Step::Remove } else { Step::Pending };
         };

@@ -405,6 +405,28 @@ async fn finalizers_hold_an_object_until_the_last_is_gone() {
 }
 
 #[tokio::test]
+async fn what_waits_for_what_it_owns_may_be_told_anew() {
+    let bed = bed();
+    let template =
+        json!({"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    let body =
+        json!({"metadata": {"name": "rs"}, "spec": {"selector": {"matchLabels": {"app": "a"}}, "template": template}});
+    bed.create(&Target::collection(kind("replicaset"), "default"), &body).await.expect("a replica set");
+    let target = Target::object(kind("replicaset"), "default", "rs");
+    let delete = async |propagation| {
+        let options = DeleteOptions { propagation, ..DeleteOptions::default() };
+        let deleted = bed.registry.delete(&me(), &target, &options).await.expect("deleted");
+        let finalizers: Vec<_> = deleted.object.object().finalizers().map(str::to_owned).collect();
+        (deleted.removed, finalizers)
+    };
+    let marked = |finalizer: &str| (false, vec![finalizer.to_owned()]);
+    assert_eq!(delete(Some(Propagation::Foreground)).await, marked("foregroundDeletion"));
+    assert_eq!(delete(None).await, marked("foregroundDeletion"));
+    assert_eq!(delete(Some(Propagation::Orphan)).await, marked("orphan"));
+    assert_eq!(delete(Some(Propagation::Background)).await, (true, vec![]));
+}
+
+#[tokio::test]
 async fn events_hang_on_the_lease_of_the_minute() {
     let bed = bed();
     let events = Target::collection(kind("event"), "default");

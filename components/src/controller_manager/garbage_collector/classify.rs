@@ -35,14 +35,19 @@ pub fn verdict(owners: &[(OwnerReference, OwnerState)]) -> Verdict {
     if owners.is_empty() {
         return Verdict::Keep;
     }
-    // What cannot be resolved may be there: it keeps the object, and says nothing about the others.
-    if any(OwnerState::Solid) || any(OwnerState::Unresolvable) {
-        if !any(OwnerState::Solid) || !(any(OwnerState::Dangling) || any(OwnerState::Waiting)) {
+    let without = |gone: &[OwnerState]| {
+        owners.iter().filter(|(_, state)| !gone.contains(state)).map(|(owner, _)| owner.clone()).collect::<Vec<_>>()
+    };
+    // What cannot be resolved may be there and keeps the object. Who waits for it need not wait for ever (upstream's does).
+    if any(OwnerState::Unresolvable) {
+        let waits = any(OwnerState::Waiting);
+        return if waits { Verdict::Strip(without(&[OwnerState::Waiting])) } else { Verdict::Keep };
+    }
+    if any(OwnerState::Solid) {
+        if !(any(OwnerState::Dangling) || any(OwnerState::Waiting)) {
             return Verdict::Keep;
         }
-        let stays =
-            |(_, state): &&(OwnerReference, OwnerState)| matches!(state, OwnerState::Solid | OwnerState::Unresolvable);
-        return Verdict::Strip(owners.iter().filter(stays).map(|(owner, _)| owner.clone()).collect());
+        return Verdict::Strip(without(&[OwnerState::Dangling, OwnerState::Waiting]));
     }
     Verdict::Delete { waiting: any(OwnerState::Waiting) }
 }
@@ -73,7 +78,10 @@ mod tests {
         check(&[], Verdict::Keep);
         check(&[Solid], Verdict::Keep);
         check(&[Dangling, Solid], Verdict::Strip(vec![owner("1")]));
+        check(&[Solid, Waiting], Verdict::Strip(vec![owner("0")]));
         check(&[Solid, Waiting, Unresolvable], Verdict::Strip(vec![owner("0"), owner("2")]));
+        check(&[Dangling, Waiting, Unresolvable], Verdict::Strip(vec![owner("0"), owner("2")]));
+        check(&[Solid, Dangling, Unresolvable], Verdict::Keep);
         check(&[Dangling], Verdict::Delete { waiting: false });
         check(&[Dangling, Waiting], Verdict::Delete { waiting: true });
         check(&[Unresolvable], Verdict::Keep);

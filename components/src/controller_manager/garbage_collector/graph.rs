@@ -1,34 +1,25 @@
-//! Who owns what, over all caches.
+//! Who owns what, over all caches; the collector's world as it is.
 //!
 //! Invariant: the graph is nothing of its own; it is the caches' owner indices, asked kind by kind.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
-use listwatch_proto::resource::{Kind, ObjectKey, OwnerReference};
+use async_trait::async_trait;
+use futures::FutureExt;
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::ObjectReference;
+use listwatch_proto::resource::{Kind, Object, ObjectKey, OwnerReference};
+use serde_json::{Value, json};
 
-use super::{FOREGROUND, ORPHAN, OwnerState};
-use crate::client::{Api, Client, Error};
+use super::absent::Absent;
+use super::{Known, World};
+use crate::client::{Api, Cached, Client, DeleteParams, Error, Patch, Propagation};
 use crate::controller_manager::caches::Owned;
-use crate::runtime::{RateLimitedQueue, Store};
+use crate::controller_manager::tools::Tools;
+use crate::runtime::{EventType, RateLimitedQueue, ReflectorConfig, Stopped, Store, catch_up};
 
-/// What is known of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// Its key.
-    pub key: ObjectKey,
-    /// Its uid.
-    pub uid: String,
-    /// Its version.
-    pub revision: i64,
-    /// Its owners.
-    pub owners: Vec<OwnerReference>,
-    /// Whether it is being deleted.
-    pub terminating: bool,
-    /// Whether it goes after what it owns.
-    pub foreground: bool,
-    /// Whether what it owns stays.
-    pub orphan: bool,
-}
+type CaughtUp = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
 
 /// The objects of one kind, whatever they are cached as.
 pub trait Members: Send + Sync {
@@ -36,27 +27,40 @@ pub trait Members: Send + Sync {
     fn get(&self, key: &ObjectKey) -> Option<Known>;
     /// Those that name this uid as an owner.
     fn owned_by(&self, uid: &str) -> Vec<Known>;
+    /// Whether there is one of this uid; looks at all of them.
+    fn has_uid(&self, uid: &str) -> bool;
+    /// Waits until everything up to a revision is shown.
+    fn catch_up(&self, client: &Client, kind: &'static Kind, revision: i64) -> CaughtUp;
 }
 
 impl<T: Owned> Members for Store<T> {
     fn get(&self, key: &ObjectKey) -> Option<Known> {
         Store::get(self, key).map(|cached| known(&cached))
     }
+
     fn owned_by(&self, uid: &str) -> Vec<Known> {
         Store::owned_by(self, uid).iter().map(|cached| known(cached)).collect()
+    }
+
+    fn has_uid(&self, uid: &str) -> bool {
+        self.list().iter().any(|cached| cached.uid == uid)
+    }
+
+    fn catch_up(&self, client: &Client, kind: &'static Kind, revision: i64) -> CaughtUp {
+        let (client, store) = (client.clone(), self.clone());
+        async move { catch_up(&client, kind, &ReflectorConfig::default(), &store, revision).await }.boxed()
     }
 }
 
 /// What is known of a cached object.
-pub fn known<T: Owned>(cached: &crate::client::Cached<T>) -> Known {
+pub fn known<T: Owned>(cached: &Cached<T>) -> Known {
     Known {
         key: cached.key.clone(),
         uid: cached.uid.clone(),
         revision: cached.revision,
         owners: cached.object.owners(),
+        finalizers: cached.object.finalizers(),
         terminating: cached.object.terminating(),
-        foreground: cached.object.terminating() && cached.object.has_finalizer(FOREGROUND),
-        orphan: cached.object.terminating() && cached.object.has_finalizer(ORPHAN),
     }
 }
 
@@ -66,138 +70,126 @@ struct Entry {
     queue: RateLimitedQueue<ObjectKey>,
 }
 
-/// All kinds that may own or be owned.
+/// All kinds that may own or be owned. Clones are the same graph.
 #[derive(Clone)]
-pub struct Graph {
-    entries: Arc<Vec<Entry>>,
-    client: Client,
+pub struct Graph(Arc<Shared>);
+
+struct Shared {
+    tools: Tools,
+    entries: Vec<Entry>,
+    absent: Absent,
 }
 
-/// Makes a graph.
-pub struct GraphBuilder {
-    entries: Vec<Entry>,
-}
+/// Makes a [`Graph`].
+#[derive(Default)]
+pub struct GraphBuilder(Vec<Entry>);
 
 impl GraphBuilder {
-    /// Adds a kind; keys of its objects that need a look go to this queue.
+    /// Adds a kind, with the queue of its collector.
     pub fn add(&mut self, kind: &'static Kind, members: Arc<dyn Members>, queue: RateLimitedQueue<ObjectKey>) {
-        self.entries.push(Entry { kind, members, queue });
+        self.0.push(Entry { kind, members, queue });
     }
 
     /// The graph.
-    pub fn build(self, client: &Client) -> Graph {
-        Graph { entries: Arc::new(self.entries), client: client.clone() }
+    pub fn build(self, tools: Tools) -> Graph {
+        Graph(Arc::new(Shared { tools, entries: self.0, absent: Absent::default() }))
     }
 }
 
 impl Graph {
-    /// A graph without kinds, to be filled.
+    /// A graph in the making.
     pub fn builder() -> GraphBuilder {
-        GraphBuilder { entries: Vec::new() }
+        GraphBuilder::default()
     }
 
     fn entry(&self, kind: &Kind) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.kind == kind)
+        self.0.entries.iter().find(|entry| entry.kind == kind)
     }
 
-    /// An object as the caches have it.
-    pub fn get(&self, kind: &Kind, key: &ObjectKey) -> Option<Known> {
+    fn api(&self, kind: &'static Kind) -> Api<Object> {
+        Api::of_kind(&self.0.tools.client, kind)
+    }
+
+    async fn merge(&self, kind: &'static Kind, of: &Known, field: &str, value: Value) -> Result<(), Error> {
+        let mut patch = json!({"metadata": {"uid": of.uid, "resourceVersion": of.revision.to_string()}});
+        patch["metadata"][field] = if value.as_array().is_some_and(Vec::is_empty) { Value::Null } else { value };
+        gone_is_fine(self.api(kind).patch(&of.key, &Patch::Merge(patch)).await)
+    }
+}
+
+fn gone_is_fine<T>(outcome: Result<T, Error>) -> Result<(), Error> {
+    match outcome {
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[async_trait]
+impl World for Graph {
+    fn get(&self, kind: &Kind, key: &ObjectKey) -> Option<Known> {
         self.entry(kind)?.members.get(key)
     }
 
-    /// What an owner owns, kind by kind.
-    pub fn dependents(&self, uid: &str) -> Vec<(&'static Kind, Known)> {
+    fn dependents(&self, uid: &str) -> Vec<(&'static Kind, Known)> {
         let of = |entry: &Entry| {
             let kind = entry.kind;
             entry.members.owned_by(uid).into_iter().map(move |known| (kind, known)).collect::<Vec<_>>()
         };
-        self.entries.iter().flat_map(of).collect()
+        self.0.entries.iter().flat_map(of).collect()
     }
 
-    /// Has an object looked at.
-    pub fn enqueue(&self, kind: &Kind, key: &ObjectKey) {
+    fn exists_somewhere(&self, kind: &Kind, uid: &str) -> bool {
+        self.entry(kind).is_some_and(|entry| entry.members.has_uid(uid))
+    }
+
+    fn enqueue(&self, kind: &Kind, key: &ObjectKey) {
         if let Some(entry) = self.entry(kind) {
             entry.queue.add(key.clone());
         }
     }
 
-    /// How an owner stands by the caches alone; `None`: they do not show it, and the server must be asked.
-    pub fn cached_state(&self, of: &ObjectKey, owner: &OwnerReference) -> Option<OwnerState> {
-        let Some((kind, key)) = locate(of, owner) else { return Some(OwnerState::Unresolvable) };
-        self.get(kind, &key).filter(|known| known.uid == owner.uid).map(|known| state(&known, owner))
+    fn absent(&self) -> &Absent {
+        &self.0.absent
     }
 
-    /// How an owner stands; asks the server if the caches do not show it.
-    pub async fn state(&self, of: &ObjectKey, owner: &OwnerReference) -> Result<OwnerState, Error> {
-        if let Some(state) = self.cached_state(of, owner) {
-            return Ok(state);
-        }
-        let Some((kind, key)) = locate(of, owner) else { return Ok(OwnerState::Unresolvable) };
-        let api = Api::<listwatch_proto::resource::Object>::of_kind(&self.client, kind);
-        let live = api.get_opt(&key).await?.map(|cached| known(&cached));
-        Ok(live.filter(|live| live.uid == owner.uid).map_or(OwnerState::Dangling, |live| state(&live, owner)))
+    async fn catch_up(&self, revision: i64) -> Result<(), Stopped> {
+        let client = &self.0.tools.client;
+        let entries = self.0.entries.iter();
+        try_join_all(entries.map(|entry| entry.members.catch_up(client, entry.kind, revision))).await.map(drop)
     }
 
-    /// An object has appeared or changed: whether it needs a look is decided by the caches.
-    pub fn changed(&self, kind: &'static Kind, object: &Known) {
-        let healthy = |owner: &OwnerReference| self.cached_state(&object.key, owner) == Some(OwnerState::Solid);
-        if object.foreground || object.orphan || !object.owners.iter().all(healthy) {
-            self.enqueue(kind, &object.key);
-        }
-        if object.foreground {
-            for (kind, dependent) in self.dependents(&object.uid) {
-                self.enqueue(kind, &dependent.key);
-            }
-        }
+    async fn live(&self, kind: &'static Kind, key: &ObjectKey) -> Result<Option<Known>, Error> {
+        Ok(self.api(kind).get_opt(key).await?.map(|cached| known(&cached)))
     }
 
-    /// An object is gone: what it owned, and owners that wait for it, need a look.
-    pub fn removed(&self, object: &Known) {
-        for (kind, dependent) in self.dependents(&object.uid) {
-            self.enqueue(kind, &dependent.key);
-        }
-        for owner in &object.owners {
-            let Some((kind, key)) = locate(&object.key, owner) else { continue };
-            if self.get(kind, &key).is_some_and(|known| known.foreground) {
-                self.enqueue(kind, &key);
-            }
-        }
+    async fn set_owners(&self, kind: &'static Kind, of: &Known, owners: &[OwnerReference]) -> Result<(), Error> {
+        self.merge(kind, of, "ownerReferences", json!(owners)).await
     }
-}
 
-/// The kind and key that a reference means; `None`: it cannot be resolved.
-fn locate(of: &ObjectKey, owner: &OwnerReference) -> Option<(&'static Kind, ObjectKey)> {
-    let kind = Kind::by_api_version(&owner.api_version, &owner.kind)?;
-    let namespace = if kind.namespaced { of.namespace.as_str() } else { "" };
-    if kind.namespaced && namespace.is_empty() {
-        return None;
+    async fn set_finalizers(&self, kind: &'static Kind, of: &Known, finalizers: &[String]) -> Result<(), Error> {
+        self.merge(kind, of, "finalizers", json!(finalizers)).await
     }
-    Some((kind, ObjectKey::new(namespace, &*owner.name)))
-}
 
-fn state(known: &Known, owner: &OwnerReference) -> OwnerState {
-    if known.foreground && owner.block_owner_deletion == Some(true) { OwnerState::Waiting } else { OwnerState::Solid }
-}
+    async fn delete(&self, kind: &'static Kind, of: &Known, propagation: Propagation) -> Result<(), Error> {
+        let params = DeleteParams { propagation, ..DeleteParams::uid(&*of.uid).at_revision(of.revision) };
+        gone_is_fine(self.api(kind).delete(&of.key, &params).await)
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_are_resolved_by_upstreams_rules() {
-        let owner = |api_version: &str, kind: &str| OwnerReference {
-            api_version: api_version.into(),
-            kind: kind.into(),
-            name: "o".into(),
-            uid: "u".into(),
-            controller: None,
-            block_owner_deletion: None,
+    fn tell_misplaced(&self, kind: &'static Kind, of: &Known, owner: &OwnerReference) {
+        let (namespace, text) = (&of.key.namespace, |text: &str| Some(text.to_owned()).filter(|t| !t.is_empty()));
+        let about = ObjectReference {
+            api_version: Some(kind.api_version()),
+            kind: text(kind.kind),
+            namespace: text(namespace),
+            name: text(&of.key.name),
+            uid: text(&of.uid),
+            ..ObjectReference::default()
         };
-        let (pod, node) = (ObjectKey::new("shop", "p"), ObjectKey::new("", "n"));
-        let found = |of, api_version, kind| locate(of, &owner(api_version, kind)).map(|(_, key)| key.to_string());
-        assert_eq!(found(&pod, "apps/v1", "ReplicaSet").as_deref(), Some("shop/o"));
-        assert_eq!(found(&pod, "v1", "Node").as_deref(), Some("o"));
-        assert_eq!(found(&node, "apps/v1", "ReplicaSet"), None);
-        assert_eq!(found(&pod, "example.com/v1", "Thing"), None);
+        let OwnerReference { api_version, kind, name, uid, .. } = owner;
+        let message = format!(
+            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in \
+             namespace \"{namespace}\""
+        );
+        self.0.tools.recorder.event_about(about, EventType::Warning, "OwnerRefInvalidNamespace", message);
     }
 }
