@@ -20,7 +20,7 @@ use listwatch_components::kubelet::runtime::process::{
     launch::{self, LaunchError, Launched, Shim},
     layout::{ContainerDir, Root},
     lock::Lock,
-    record::{self, Ending, Exit, FORMAT, Spec, Started},
+    record::{self, Ending, Exit, FORMAT, Mount, Spec, Started, Termination},
     shim,
 };
 use rustix::{
@@ -85,6 +85,9 @@ fn run_tests(filters: &[String]) -> ExitCode {
         ("a_dead_shim_takes_its_container_along", a_dead_shim_takes_its_container_along),
         ("an_intent_without_a_shim_is_taken_away", an_intent_without_a_shim_is_taken_away),
         ("a_shim_without_the_lock_refuses", a_shim_without_the_lock_refuses),
+        ("volumes_are_seen_at_their_mount_paths", volumes_are_seen_at_their_mount_paths),
+        ("volumes_need_no_root", volumes_need_no_root),
+        ("last_words_are_kept", last_words_are_kept),
         ("runs_are_numbered_and_old_ones_forgotten", runs_are_numbered_and_old_ones_forgotten),
     ];
     let filters: Vec<_> = filters.iter().filter(|word| !word.starts_with('-')).collect();
@@ -130,7 +133,17 @@ fn spec(dir: &ContainerDir, attempt: u32, script: &str) -> Spec {
         grace_millis: 30_000,
         log_bytes_max: 1 << 20,
         log_files_max: 2,
+        mounts: mounts_of(&std::env::var(MOUNTS).unwrap_or_default()),
+        termination: None,
     }
+}
+
+/// Tells a test's kubelet, a process of its own, what to mount: `SOURCE:TARGET,…`.
+const MOUNTS: &str = "TEST_MOUNTS";
+
+fn mounts_of(text: &str) -> Vec<Mount> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once(':'));
+    pairs.map(|(source, target)| Mount { source: source.into(), target: target.into(), read_only: true }).collect()
 }
 
 fn start(dir: &ContainerDir, script: &str) -> Result<(Spec, Launched), LaunchError> {
@@ -383,6 +396,107 @@ fn a_shim_without_the_lock_refuses(root: &Path) {
     assert!(report.contains("refused") && report.contains("lock"), "{report}");
     assert!(!dir.attempt(0).starting().exists(), "nothing was begun");
     drop(held);
+}
+
+/// A volume with one file in it.
+fn volume(root: &Path, name: &str) -> PathBuf {
+    let dir = root.join(name);
+    fs::create_dir_all(&dir).expect("made");
+    fs::write(dir.join("file"), format!("from {name}\n")).expect("written");
+    dir
+}
+
+fn volumes_are_seen_at_their_mount_paths(root: &Path) {
+    let dir = container(root);
+    let (config, data, file) = (volume(root, "config"), volume(root, "data"), volume(root, "single").join("file"));
+    let mount =
+        |source: &Path, target: &str, read_only| Mount { source: source.into(), target: target.into(), read_only };
+    let mounts = vec![
+        mount(&data, "/listwatch-test/deep/data", false),
+        mount(&config, "/etc/listwatch-test", true),
+        mount(&config, "/listwatch-test/deep/data/inside", true),
+        mount(&file, "/etc/listwatch-test.conf", true),
+        // A place that is there already, and a link on the way.
+        mount(&data, "/var/lock", false),
+    ];
+    let script = "
+        cat /etc/listwatch-test/file /listwatch-test/deep/data/file /listwatch-test/deep/data/inside/file
+        cat /etc/listwatch-test.conf /var/lock/file
+        echo new > /listwatch-test/deep/data/written || exit 3
+        echo new 2>/dev/null > /etc/listwatch-test/written && exit 4
+        test -c /dev/null && test -d /proc/self && test -e /etc/passwd || exit 5
+        pwd";
+    let launched = launch::launch(&this_program(), &dir, 0, |attempt| Spec { mounts, ..spec(&dir, attempt, script) });
+    let Ok((_, Launched::Running { shim, .. })) = launched else { panic!("{launched:?}") };
+    let exit = exit_after(&dir, &shim);
+    let log = fs::read_to_string(dir.attempt(0).log()).expect("a log");
+    assert_eq!(exit.code, 0, "{log}");
+    let text: Vec<_> = log.lines().filter_map(|line| line.splitn(4, ' ').nth(3)).collect();
+    let work = dir.work().display().to_string();
+    assert_eq!(text, ["from config", "from data", "from config", "from single", "from data", &work]);
+    assert_eq!(fs::read_to_string(data.join("written")).expect("written through"), "new\n");
+    assert!(!Path::new("/listwatch-test").exists() && !Path::new("/etc/listwatch-test").exists());
+}
+
+fn volumes_need_no_root(root: &Path) {
+    const NOBODY: u32 = 65534;
+    let config = volume(root, "config");
+    if rustix::process::getuid().is_root() {
+        for path in [root, &config] {
+            rustix::fs::chown(path, Some(rustix::fs::Uid::from_raw(NOBODY)), Some(rustix::fs::Gid::from_raw(NOBODY)))
+                .expect("root may");
+        }
+    }
+    let mut command = Command::new(std::env::current_exe().expect("a path"));
+    command
+        .arg("kubelet")
+        .arg(root)
+        .arg("cat /etc/listwatch-test/file; id -u; kill -0 $PPID && sleep 60")
+        .env(MOUNTS, format!("{}:/etc/listwatch-test", config.display()))
+        .stdout(Stdio::piped());
+    if rustix::process::getuid().is_root() {
+        use std::os::unix::process::CommandExt;
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let mut kubelet = command.spawn().expect("spawned");
+    let mut line = String::new();
+    BufReader::new(kubelet.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
+    let started: Started = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let dir = container(root);
+    let limit = Instant::now() + LIMIT;
+    let logged = loop {
+        let log = fs::read_to_string(dir.attempt(0).log()).unwrap_or_default();
+        if log.lines().count() >= 2 || Instant::now() > limit {
+            break log;
+        }
+        std::thread::yield_now();
+    };
+    assert!(logged.contains("from config"), "{logged}");
+    let uid = if rustix::process::getuid().is_root() { NOBODY } else { rustix::process::getuid().as_raw() };
+    assert!(logged.contains(&format!(" F {uid}\n")), "it keeps its user: {logged}");
+    // The container dies with its shim there too.
+    let container = started.process.open().expect("readable").expect("it runs");
+    kill_process(Pid::from_raw(started.shim.pid).expect("a number"), Signal::KILL).expect("killed");
+    wait_for_end(&container);
+    let _ = kubelet.kill();
+    let _ = kubelet.wait();
+}
+
+fn last_words_are_kept(root: &Path) {
+    let dir = container(root);
+    let run = |script: &str, or_log| {
+        let path = PathBuf::from("/dev/termination-log");
+        let termination = Some(Termination { path, or_log });
+        let launched =
+            launch::launch(&this_program(), &dir, 0, |attempt| Spec { termination, ..spec(&dir, attempt, script) });
+        let Ok((_, Launched::Running { shim, .. })) = launched else { panic!("{launched:?}") };
+        exit_after(&dir, &shim);
+        last(&dir).message
+    };
+    assert_eq!(run("echo farewell > /dev/termination-log; exit 1", false), "farewell\n");
+    assert_eq!(run("echo on the log; exit 1", true), "on the log\n");
+    assert_eq!(run("echo on the log; exit 0", true), "");
+    assert_eq!(run("echo on the log; exit 1", false), "");
 }
 
 fn runs_are_numbered_and_old_ones_forgotten(root: &Path) {

@@ -29,7 +29,7 @@ use super::{
         seam::{Runtime, RuntimeError},
     },
     server::{Door, LogAccess, ServingCertificate, TlsError},
-    worker::{Context, Ledger, Workers},
+    worker::{ConfigMaps, Context, Ledger, Workers},
 };
 use crate::{
     client::{Api, Client},
@@ -228,7 +228,10 @@ impl Parts {
             runtime,
             recorder: recorder.clone(),
             clock: clock.clone(),
+            since: clock.now(),
             backoff: options.backoff,
+            allocatable: options.capacity.clone(),
+            config_maps: Arc::new(ConfigMaps::new(client)),
             ledger: Arc::new(Ledger::new(options.capacity.clone())),
         });
         let reporter = Reporter { api: Api::new(client), store: nodes.store(), facts, recorder, clock: clock.clone() };

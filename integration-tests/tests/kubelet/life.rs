@@ -72,10 +72,8 @@ async fn what_cannot_run_says_why() -> Result<()> {
     let node = Node::start(&["--failure-backoff", "2"]).await?;
     let image = json!({"containers": [{"name": "app", "image": "nginx:1.27"}]});
     let image = node.create("image", image).await?;
-    let probe = json!({"containers": [
-        {"name": "app", "image": "soscscs/myapp:v1", "volumeMounts": [{"name": "v", "mountPath": "/v"}]},
-    ], "volumes": [{"name": "v", "emptyDir": {}}]});
-    let mounts = node.create("mounts", probe).await?;
+    let foreign = json!({"hostPID": true, "containers": [{"name": "app", "image": "soscscs/myapp:v1"}]});
+    let foreign = node.create("foreign", foreign).await?;
     let command = node.create(
         "command",
         json!({"containers": [
@@ -92,9 +90,9 @@ async fn what_cannot_run_says_why() -> Result<()> {
     let pod = node.wait(&image, "pauses", |s| waiting(s)["reason"] == "ImagePullBackOff").await;
     let message = container(&pod, "app")["state"]["waiting"]["message"].as_str().unwrap_or_default();
     assert!(message.contains("no program for image \"nginx:1.27\""), "{message}");
-    let pod = node.wait(&mounts, "is refused", |s| waiting(s)["reason"] == "CreateContainerConfigError").await;
+    let pod = node.wait(&foreign, "is refused", |s| waiting(s)["reason"] == "CreateContainerConfigError").await;
     let message = container(&pod, "app")["state"]["waiting"]["message"].as_str().unwrap_or_default();
-    assert_eq!(message, "volumeMounts is not supported by the process runtime");
+    assert_eq!(message, "spec.hostPID is not supported by the process runtime");
     let pod = node.wait(&command, "fails to start", |s| waiting(s)["reason"] == "CrashLoopBackOff").await;
     let ended = &container(&pod, "app")["lastState"]["terminated"];
     assert_eq!((&ended["exitCode"], &ended["reason"]), (&json!(128), &json!("StartError")));

@@ -31,6 +31,7 @@ pub(crate) struct Node {
     pub(crate) pods: Api<Object>,
     pub(crate) events: Api<Object>,
     pub(crate) nodes: Api<Object>,
+    pub(crate) config_maps: Api<Object>,
 }
 
 impl Node {
@@ -47,7 +48,7 @@ impl Node {
         let client = Client::new(&config)?;
         let api = |name: &str| Api::of_kind(&client, Kind::by_name(name).expect("a served kind"));
         let (pods, events, nodes) = (api("pods"), api("events"), api("nodes"));
-        Ok(Node { server, kubelet, folder, flags, pods, events, nodes })
+        Ok(Node { server, kubelet, folder, flags, pods, events, nodes, config_maps: api("configmaps") })
     }
 
     pub(crate) fn restart_kubelet(&mut self, pipe: Option<&OwnedFd>) -> Result<()> {
@@ -115,6 +116,20 @@ impl Node {
             text.extend_from_slice(&chunk);
         }
         Ok(String::from_utf8(text)?)
+    }
+
+    /// Makes a ConfigMap, or gives the one that is there this data.
+    pub(crate) async fn config_map(&self, name: &str, data: Value) -> Result<()> {
+        let key = ObjectKey::new("default", name);
+        if self.config_maps.get_opt(&key).await?.is_some() {
+            self.config_maps.patch(&key, &Patch::Merge(json!({"data": data}))).await?;
+            return Ok(());
+        }
+        let map = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data,
+        });
+        self.config_maps.create(&Object::from_value(map).expect("a map")).await?;
+        Ok(())
     }
 
     /// Changes the node by a merge patch.

@@ -2,39 +2,42 @@
 
 use std::collections::HashMap;
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, Pod};
+use k8s_openapi::api::core::v1::{Container, EnvVar};
 
-/// What is known of the pod's place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// Address of the node.
-    pub host_ip: String,
-    /// Address of the pod.
-    pub pod_ip: String,
-}
+use super::facts::{FactError, Facts};
 
-/// A variable that cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("env {name}: {reason}")]
-pub struct EnvError {
-    /// The variable.
-    pub name: String,
-    /// Why.
-    pub reason: String,
-}
-
-/// The variables that the pod asks for, in their order, references to earlier ones expanded.
-pub fn environment(pod: &Pod, container: &Container, place: &Place) -> Result<Vec<(String, String)>, EnvError> {
+/// The variables that the pod asks for: those of whole ConfigMaps first, then the single ones in their order, with
+/// references to earlier ones expanded. A later one of a name takes the place of an earlier.
+pub fn environment(facts: &Facts<'_>, container: &Container) -> Result<Vec<(String, String)>, FactError> {
     let mut known = HashMap::new();
-    let mut env = Vec::new();
+    let mut env: Vec<(String, String)> = Vec::new();
+    let mut set = |name: String, value: String, known: &mut HashMap<String, String>| {
+        known.insert(name.clone(), value.clone());
+        match env.iter_mut().find(|(before, _)| *before == name) {
+            Some(before) => before.1 = value,
+            None => env.push((name, value)),
+        }
+    };
+    for from in container.env_from.iter().flatten() {
+        let Some(source) = &from.config_map_ref else {
+            return Err(FactError::failed("envFrom other than configMapRef is not supported"));
+        };
+        let Some(map) = facts.config_map(&source.name, source.optional == Some(true))? else { continue };
+        let prefix = from.prefix.as_deref().unwrap_or_default();
+        for (key, value) in map.data.iter().flatten() {
+            set(format!("{prefix}{key}"), value.clone(), &mut known);
+        }
+    }
     for variable in container.env.iter().flatten() {
-        let value =
-            match value(pod, variable, place).map_err(|reason| EnvError { name: variable.name.clone(), reason })? {
+        let value = match &variable.value_from {
+            Some(_) => match value(facts, container, variable)? {
                 Some(value) => value,
-                None => expand(variable.value.as_deref().unwrap_or_default(), &known),
-            };
-        known.insert(variable.name.clone(), value.clone());
-        env.push((variable.name.clone(), value));
+                // An optional one that is not there is not set.
+                None => continue,
+            },
+            None => expand(variable.value.as_deref().unwrap_or_default(), &known),
+        };
+        set(variable.name.clone(), value, &mut known);
     }
     Ok(env)
 }
@@ -70,49 +73,48 @@ pub fn expand(text: &str, known: &HashMap<String, String>) -> String {
     out
 }
 
-/// The value from elsewhere; `None` if the variable has a plain one.
-fn value(pod: &Pod, variable: &EnvVar, place: &Place) -> Result<Option<String>, String> {
+/// The value from elsewhere; `None` if it need not be there and is not.
+fn value(facts: &Facts<'_>, container: &Container, variable: &EnvVar) -> Result<Option<String>, FactError> {
     let Some(source) = &variable.value_from else { return Ok(None) };
     if let Some(field) = &source.field_ref {
-        return field_value(pod, &field.field_path, place).map(Some);
+        return facts.field(&field.field_path, false).map(Some);
     }
-    let kinds = [
-        (source.config_map_key_ref.is_some(), "configMapKeyRef"),
-        (source.secret_key_ref.is_some(), "secretKeyRef"),
-        (source.resource_field_ref.is_some(), "resourceFieldRef"),
-        (source.file_key_ref.is_some(), "fileKeyRef"),
-    ];
+    if let Some(selector) = &source.resource_field_ref {
+        return facts.resource(selector, Some(container)).map(Some);
+    }
+    if let Some(key) = &source.config_map_key_ref {
+        let optional = key.optional == Some(true);
+        let Some(map) = facts.config_map(&key.name, optional)? else { return Ok(None) };
+        return match map.data.as_ref().and_then(|data| data.get(&key.key)) {
+            Some(value) => Ok(Some(value.clone())),
+            None if optional => Ok(None),
+            None => {
+                let namespace = facts.pod.metadata.namespace.as_deref().unwrap_or_default();
+                Err(FactError::Failed(format!("couldn't find key {} in ConfigMap {namespace}/{}", key.key, key.name)))
+            }
+        };
+    }
+    let kinds = [(source.secret_key_ref.is_some(), "secretKeyRef"), (source.file_key_ref.is_some(), "fileKeyRef")];
     let kind = kinds.into_iter().find(|(present, _)| *present).map_or("an empty valueFrom", |(_, kind)| kind);
-    Err(format!("valueFrom.{kind} is not supported"))
-}
-
-fn field_value(pod: &Pod, path: &str, place: &Place) -> Result<String, String> {
-    let meta = &pod.metadata;
-    let spec = pod.spec.as_ref();
-    let entry = |prefix: &str| path.strip_prefix(prefix).and_then(|rest| rest.strip_suffix("']"));
-    if let Some(key) = entry("metadata.labels['") {
-        return Ok(meta.labels.as_ref().and_then(|labels| labels.get(key)).cloned().unwrap_or_default());
-    }
-    if let Some(key) = entry("metadata.annotations['") {
-        return Ok(meta.annotations.as_ref().and_then(|list| list.get(key)).cloned().unwrap_or_default());
-    }
-    let value = match path {
-        "metadata.name" => meta.name.clone(),
-        "metadata.namespace" => meta.namespace.clone(),
-        "metadata.uid" => meta.uid.clone(),
-        "spec.nodeName" => spec.and_then(|spec| spec.node_name.clone()),
-        "spec.serviceAccountName" => spec.and_then(|spec| spec.service_account_name.clone()),
-        "status.hostIP" | "status.hostIPs" => Some(place.host_ip.clone()),
-        "status.podIP" | "status.podIPs" => Some(place.pod_ip.clone()),
-        _ => return Err(format!("fieldRef {path:?} is not supported")),
-    };
-    Ok(value.unwrap_or_default())
+    Err(FactError::Failed(format!("env {}: valueFrom.{kind} is not supported", variable.name)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use serde_json::json;
+    use super::{super::facts::tests::with, *};
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::{Value, json};
+
+    fn made(container: Value) -> Result<Vec<String>, String> {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": {"name": "web", "namespace": "default", "labels": {"app": "x"}},
+            "spec": {"nodeName": "node01", "containers": [container]},
+        }))
+        .expect("a pod");
+        let container = &pod.spec.as_ref().expect("a spec").containers[0];
+        let env = with(&pod, |facts| environment(&facts, container)).map_err(|error| error.to_string())?;
+        Ok(env.into_iter().map(|(name, value)| format!("{name}={value}")).collect())
+    }
 
     #[test]
     fn references_are_expanded_as_kubernetes_does() {
@@ -132,35 +134,50 @@ mod tests {
 
     #[test]
     fn fields_of_the_pod_and_earlier_variables_can_be_used() {
-        let pod: Pod = serde_json::from_value(json!({
-            "metadata": {"name": "web", "namespace": "default", "labels": {"app": "x"}},
-            "spec": {"nodeName": "node01", "containers": [{"name": "c", "env": [
+        let env = made(json!({
+            "name": "c", "resources": {"limits": {"cpu": "2"}},
+            "env": [
                 {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
                 {"name": "APP", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
-                {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-                {"name": "ALL", "value": "$(POD)/$(APP)/$(LATER)"},
+                {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
+                {"name": "ALL", "value": "$(POD)/$(APP)/$(CPU)/$(LATER)"},
                 {"name": "LATER", "value": "l"},
-            ]}]},
-        }))
-        .expect("a pod");
-        let place = Place { host_ip: "127.0.0.1".into(), pod_ip: "127.1.1.1".into() };
-        let container = &pod.spec.as_ref().expect("a spec").containers[0];
-        let env = environment(&pod, container, &place).expect("supported");
-        let values: Vec<_> = env.iter().map(|(_, value)| value.as_str()).collect();
-        assert_eq!(values, ["web", "x", "127.1.1.1", "web/x/$(LATER)", "l"]);
+            ],
+        }));
+        assert_eq!(env.expect("had"), ["POD=web", "APP=x", "CPU=2", "ALL=web/x/2/$(LATER)", "LATER=l"]);
     }
 
     #[test]
-    fn a_source_that_is_not_supported_is_named() {
-        let pod: Pod = serde_json::from_value(json!({
-            "metadata": {"name": "web"},
-            "spec": {"containers": [{"name": "c", "env": [
-                {"name": "S", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
-            ]}]},
-        }))
-        .expect("a pod");
-        let place = Place { host_ip: String::new(), pod_ip: String::new() };
-        let error = environment(&pod, &pod.spec.as_ref().expect("a spec").containers[0], &place).expect_err("refused");
-        assert_eq!(error.to_string(), "env S: valueFrom.secretKeyRef is not supported");
+    fn config_maps_give_all_their_keys_or_one() {
+        let env = made(json!({
+            "name": "c",
+            "envFrom": [
+                {"configMapRef": {"name": "map"}}, {"prefix": "P_", "configMapRef": {"name": "map"}},
+                {"configMapRef": {"name": "none", "optional": true}},
+            ],
+            "env": [
+                {"name": "size", "value": "own"},
+                {"name": "ONE", "valueFrom": {"configMapKeyRef": {"name": "map", "key": "color"}}},
+                {"name": "REF", "value": "$(P_size)"},
+                {"name": "NO", "valueFrom": {"configMapKeyRef": {"name": "map", "key": "none", "optional": true}}},
+            ],
+        }));
+        assert_eq!(env.expect("had"), ["color=blue", "size=own", "P_color=blue", "P_size=big", "ONE=blue", "REF=big"]);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_named() {
+        let of = |source: Value| made(json!({"name": "c", "env": [{"name": "S", "valueFrom": source}]}));
+        for (source, expected) in [
+            (json!({"secretKeyRef": {"name": "s", "key": "k"}}), "env S: valueFrom.secretKeyRef is not supported"),
+            (json!({"configMapKeyRef": {"name": "gone", "key": "k"}}), "configmap \"gone\" not found"),
+            (json!({"configMapKeyRef": {"name": "map", "key": "k"}}), "couldn't find key k in ConfigMap default/map"),
+            (
+                json!({"configMapKeyRef": {"name": "later", "key": "k"}}),
+                "the kubelet has not seen ConfigMap \"later\" yet",
+            ),
+        ] {
+            assert_eq!(of(source), Err(expected.to_owned()));
+        }
     }
 }

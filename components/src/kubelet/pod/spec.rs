@@ -136,9 +136,15 @@ pub fn unsupported(spec: &PodSpec, container: &Container) -> Option<String> {
         (spec.runtime_class_name.is_some(), "spec.runtimeClassName"),
         (spec.host_aliases.as_ref().is_some_and(|list| !list.is_empty()), "spec.hostAliases"),
         (spec.dns_config.is_some(), "spec.dnsConfig"),
-        (container.volume_mounts.as_ref().is_some_and(|list| !list.is_empty()), "volumeMounts"),
+        (
+            container.volume_mounts.iter().flatten().any(|mount| !none_or(&mount.mount_propagation, "None")),
+            "volumeMounts[].mountPropagation",
+        ),
+        (
+            container.volume_mounts.iter().flatten().any(|mount| !none_or(&mount.recursive_read_only, "Disabled")),
+            "volumeMounts[].recursiveReadOnly",
+        ),
         (container.volume_devices.as_ref().is_some_and(|list| !list.is_empty()), "volumeDevices"),
-        (container.env_from.as_ref().is_some_and(|list| !list.is_empty()), "envFrom"),
         (container.liveness_probe.is_some(), "livenessProbe"),
         (container.readiness_probe.is_some(), "readinessProbe"),
         (container.startup_probe.is_some(), "startupProbe"),
@@ -156,6 +162,10 @@ pub fn unsupported(spec: &PodSpec, container: &Container) -> Option<String> {
     ];
     let (_, field) = demands.into_iter().find(|(demanded, _)| *demanded)?;
     Some(format!("{field} is not supported by the process runtime"))
+}
+
+fn none_or(value: &Option<String>, plain: &str) -> bool {
+    value.as_deref().is_none_or(|value| value.is_empty() || value == plain)
 }
 
 #[cfg(test)]
@@ -189,13 +199,18 @@ mod tests {
     fn what_cannot_be_given_is_named() {
         let pod = pod(json!({"containers": [
             {"name": "plain", "image": "i", "ports": [{"containerPort": 80}]},
-            {"name": "mounts", "volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+            {"name": "mounts", "volumeMounts": [
+                {"name": "v", "mountPath": "/v", "mountPropagation": "Bidirectional"},
+            ]},
             {"name": "host", "ports": [{"containerPort": 80, "hostPort": 80}]},
         ]}));
         let spec = pod.spec.expect("a spec");
         let named: Vec<_> = spec.containers.iter().map(|container| unsupported(&spec, container)).collect();
         assert_eq!(named[0], None);
-        assert_eq!(named[1].as_deref(), Some("volumeMounts is not supported by the process runtime"));
+        assert_eq!(
+            named[1].as_deref(),
+            Some("volumeMounts[].mountPropagation is not supported by the process runtime")
+        );
         assert!(named[2].as_deref().is_some_and(|text| text.contains("hostPort")));
     }
 }

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 /// One pod, as a runtime must know it.
@@ -50,10 +51,36 @@ pub struct ContainerConfig {
     pub working_dir: Option<String>,
     /// The ports it names.
     pub ports: Vec<u16>,
+    /// What it sees at places of its own.
+    pub mounts: Vec<Mount>,
+    /// Where it says why it ended.
+    pub termination: Option<Termination>,
     /// The run has at least this number: runs that the API has counted are never counted again.
     pub attempt_min: u32,
     /// Changes when a running container is no longer what the pod asks for.
     pub hash: String,
+}
+
+/// A file or directory that a container sees at a place of its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Mount {
+    /// Where it really is.
+    pub source: PathBuf,
+    /// Where the container sees it, an absolute path.
+    pub target: PathBuf,
+    /// The container may not change it.
+    pub read_only: bool,
+}
+
+/// Where a container says why it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Termination {
+    /// The file, as the container sees it.
+    pub path: PathBuf,
+    /// The end of its log is taken if it failed and said nothing.
+    pub or_log: bool,
 }
 
 /// One container, as it is.
@@ -179,6 +206,9 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
 
     /// Moves with every change of a pod's containers.
     fn changes(&self, uid: &str) -> watch::Receiver<u64>;
+
+    /// A directory that lives as long as the pod, for its volumes.
+    fn volumes(&self, uid: &str) -> PathBuf;
 
     /// The newest file of a container's log; older parts stand beside it.
     fn log(&self, uid: &str, container: &str, previous: bool) -> Result<PathBuf, RuntimeError>;

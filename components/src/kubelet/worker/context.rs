@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
+use listwatch_proto::resource::Resources;
 
 use super::{
     super::{pod::backoff::BackoffLimits, runtime::seam::Runtime},
-    Ledger,
+    ConfigMaps, Ledger,
 };
 use crate::{
     client::Api,
@@ -35,8 +37,14 @@ pub(in crate::kubelet) struct Context {
     pub(in crate::kubelet) recorder: Recorder,
     /// Tells the time.
     pub(in crate::kubelet) clock: SharedClock,
+    /// Since when this kubelet lives.
+    pub(in crate::kubelet) since: Timestamp,
     /// Pauses after failures.
     pub(in crate::kubelet) backoff: BackoffLimits,
+    /// What the node offers.
+    pub(in crate::kubelet) allocatable: Resources,
+    /// The ConfigMaps that its pods name.
+    pub(in crate::kubelet) config_maps: Arc<ConfigMaps>,
     /// What admitted pods have taken of the node.
     pub(in crate::kubelet) ledger: Arc<Ledger>,
 }

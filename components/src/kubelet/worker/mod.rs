@@ -3,19 +3,24 @@
 //! * [`context`]: what all workers share
 //! * [`ledger`]: what admitted pods have taken of the node
 //! * [`writer`]: tells the API the status of one pod, until it has it
+//! * [`config_maps`]: the ConfigMaps that pods name; [`volumes`], [`volume_files`]: what is made of them on disk
 //! * [`start`]: one container from image to process, with its Events
 //! * [`pod`]: the worker itself; [`sync`]: while its pod runs; [`stop`]: when it ends
 //! * [`workers`]: which pods have a worker
 
+mod config_maps;
 mod context;
 mod ledger;
 mod pod;
 mod start;
 mod stop;
 mod sync;
+mod volume_files;
+mod volumes;
 mod workers;
 mod writer;
 
+pub(super) use config_maps::ConfigMaps;
 pub(super) use context::Context;
 pub(super) use ledger::Ledger;
 pub(super) use workers::Workers;

@@ -19,13 +19,15 @@ use super::{
         pod::{
             admission::Rejection,
             backoff::Backoffs,
-            spec,
+            facts, spec,
             status::{self, Health, Seen, Waiting},
         },
         runtime::seam::{ContainerState, ContainerStatus, PodConfig},
     },
     Context,
+    config_maps::Watched,
     start::Failures,
+    volumes::Volumes,
     writer::StatusWriter,
 };
 use crate::{
@@ -80,6 +82,9 @@ pub(super) struct Worker {
     pub(super) asked: HashMap<String, Duration>,
     /// When the pod was first seen to end, by the monotonic clock.
     pub(super) ending_since: Option<std::time::Instant>,
+    /// The ConfigMaps that the pod names, once it runs.
+    pub(super) config_maps: BTreeMap<String, Arc<Watched>>,
+    pub(super) volumes: Volumes,
     /// The failure whose pause was told, by container.
     pub(super) told: HashMap<String, Timestamp>,
 }
@@ -143,6 +148,8 @@ impl Worker {
             failed: None,
             asked: HashMap::new(),
             ending_since: None,
+            config_maps: BTreeMap::new(),
+            volumes: Volumes::default(),
             told: HashMap::new(),
         }
     }
@@ -150,7 +157,9 @@ impl Worker {
     /// Runs until nothing of the pod is left. Dropping the future leaves its containers running.
     pub(super) async fn run(mut self) {
         let mut retry = Backoff::new(RETRY);
+        let mut maps = self.context.config_maps.changes();
         loop {
+            maps.mark_unchanged();
             // Subscribed before looking, so that no change falls between look and wait.
             let mut changes = self.context.runtime.changes(&self.config.uid);
             let wake = match self.step().await {
@@ -169,6 +178,7 @@ impl Worker {
             tokio::select! {
                 order = self.orders.changed() => if order.is_err() { return },
                 () = changed(&mut changes) => {}
+                () = changed(&mut maps), if !self.config_maps.is_empty() => {}
                 () = sleep(wake) => {}
             }
         }
@@ -226,6 +236,10 @@ impl Worker {
             return Ok(());
         }
         self.pod_ip = Some(self.context.runtime.prepare(&self.config).await?);
+        for name in pod.spec.iter().flat_map(facts::config_maps) {
+            let key = ObjectKey::new(pod.key.namespace.as_str(), name.as_str());
+            self.config_maps.insert(name, self.context.config_maps.watch(&key));
+        }
         self.stage = Stage::Running;
         Ok(())
     }
@@ -255,6 +269,8 @@ impl Worker {
 pub(super) enum Failure {
     #[error(transparent)]
     Runtime(#[from] super::super::runtime::seam::RuntimeError),
+    #[error("make the volumes: {0}")]
+    Volumes(#[from] std::io::Error),
     #[error(transparent)]
     Client(#[from] crate::client::Error),
 }

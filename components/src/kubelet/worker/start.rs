@@ -1,21 +1,29 @@
 //! One container from its image to a process, with the Events of the way.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, PodSpec};
 
 use super::{
     super::{
         pod::{
             backoff::Backoffs,
-            env::{self, Place},
+            env,
+            facts::{FactError, Facts, Lookup},
             spec::{self, Role},
             status::{self, Waiting},
+            volumes,
         },
-        runtime::seam::{ContainerConfig, ContainerState, Ports, PullError, RuntimeError},
+        runtime::seam::{ContainerConfig, ContainerState, Ports, PullError, RuntimeError, Termination},
     },
     Context,
+    config_maps::Watched,
 };
 use crate::{
     client::Cached,
@@ -24,6 +32,9 @@ use crate::{
 
 /// How soon a failed pull is told as a pause.
 const PULL_PAUSE_TOLD: Duration = Duration::from_secs(1);
+
+/// Where a container says why it ended, unless it names another place (Kubernetes 1.36).
+const TERMINATION_PATH: &str = "/dev/termination-log";
 
 /// How a start went.
 #[derive(Debug, PartialEq)]
@@ -55,6 +66,7 @@ pub(super) struct Starter<'a> {
     pub(super) context: &'a Context,
     pub(super) pod: &'a Cached<Pod>,
     pub(super) pod_ip: &'a str,
+    pub(super) config_maps: &'a BTreeMap<String, Arc<Watched>>,
     pub(super) failures: &'a mut Failures,
 }
 
@@ -72,8 +84,11 @@ impl Starter<'_> {
         }
         let config = match self.config(container) {
             Ok(config) => config,
-            Err(error) => return self.refuse(container, role, "CreateContainerConfigError", error),
+            // The change that makes it known brings us back here.
+            Err(FactError::NotSeen(_)) => return Outcome::Waits(waiting("ContainerCreating", ""), None),
+            Err(FactError::Failed(why)) => return self.refuse(container, role, "CreateContainerConfigError", why),
         };
+        self.failures.told.remove(&container.name);
         let now = self.context.clock.now();
         let name = format!("start/{}", container.name);
         if let Some((failed, message)) = self.failures.last.get(&name)
@@ -178,14 +193,33 @@ impl Starter<'_> {
         }
     }
 
-    fn config(&self, container: &Container) -> Result<ContainerConfig, String> {
-        let place = Place { host_ip: self.context.host_ip.clone(), pod_ip: self.pod_ip.to_owned() };
-        let env = env::environment(self.pod, container, &place).map_err(|error| error.to_string())?;
+    fn config(&self, container: &Container) -> Result<ContainerConfig, FactError> {
+        let look = |name: &str| self.config_maps.get(name).map_or(Lookup::NotSeen, |watched| watched.look());
+        let facts = Facts {
+            pod: self.pod,
+            host_ip: &self.context.host_ip,
+            pod_ip: self.pod_ip,
+            allocatable: &self.context.allocatable,
+            config_maps: &look,
+        };
+        let mut env = env::environment(&facts, container)?;
+        let empty = PodSpec::default();
+        let pod_spec = self.pod.spec.as_ref().unwrap_or(&empty);
+        let seen = volumes::seen(pod_spec, container, &env)?;
+        let dir = self.context.runtime.volumes(&self.pod.uid);
+        let mounts = super::volumes::mounts(&dir, pod_spec, &seen).map_err(FactError::Failed)?;
+        let (command, args) =
+            (env::expand_all(container.command.as_ref(), &env), env::expand_all(container.args.as_ref(), &env));
+        if let Some(hostname) = pod_spec.hostname.as_ref().filter(|name| !name.is_empty())
+            && env.iter().all(|(name, _)| name != "HOSTNAME")
+        {
+            env.push(("HOSTNAME".to_owned(), hostname.clone()));
+        }
         let mut ports = Vec::new();
         for port in container.ports.iter().flatten() {
             if port.protocol.as_deref().unwrap_or("TCP") == "TCP" {
                 let port = u16::try_from(port.container_port);
-                ports.push(port.map_err(|_| "a containerPort is out of range".to_owned())?);
+                ports.push(port.map_err(|_| FactError::Failed("a containerPort is out of range".to_owned()))?);
             }
         }
         let counted = status::was_known(self.pod, &container.name).map_or(0, |known| known.restart_count + 1);
@@ -193,11 +227,13 @@ impl Starter<'_> {
         Ok(ContainerConfig {
             name: container.name.clone(),
             image: container.image.clone().unwrap_or_default(),
-            command: env::expand_all(container.command.as_ref(), &env),
-            args: env::expand_all(container.args.as_ref(), &env),
+            command,
+            args,
             env,
             working_dir: container.working_dir.clone().filter(|dir| !dir.is_empty()),
             ports,
+            mounts,
+            termination: Some(termination(container)),
             // A runtime that knows the container counts by itself; one that has lost it goes on from the API's count.
             attempt_min: if running { 0 } else { u32::try_from(counted).unwrap_or(0) },
             hash: spec::hash(container),
@@ -229,4 +265,13 @@ pub(super) fn container_reference(pod: &Cached<Pod>, container: &str, role: Role
 
 fn waiting(reason: &'static str, message: &str) -> Waiting {
     Waiting { reason, message: message.to_owned() }
+}
+
+/// Where the container says why it ended.
+fn termination(container: &Container) -> Termination {
+    let path = container.termination_message_path.clone().filter(|path| !path.is_empty());
+    Termination {
+        path: PathBuf::from(path.unwrap_or_else(|| TERMINATION_PATH.to_owned())),
+        or_log: container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
+    }
 }

@@ -7,14 +7,16 @@ use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use super::{
     super::{
         pod::{
+            facts::{Facts, Lookup},
             plan::{self, Plan, Situation, Start, backoff_name},
             spec::{self, Role},
             status::Waiting,
         },
         runtime::seam::{ContainerState, ContainerStatus, Ports},
     },
-    pod::{Stage, Step, Worker, earlier, is_exited},
+    pod::{Failure, Stage, Step, Worker, earlier, is_exited},
     start::{Outcome, Starter, container_reference},
+    volumes,
 };
 use crate::{client::Cached, clock::monotonic, runtime::EventType};
 
@@ -33,6 +35,16 @@ impl Worker {
         }
         let states = self.context.runtime.containers(&pod.uid);
         let mut wake = deadline;
+        if states.iter().any(|state| self.cluster_has_ended(state)) {
+            // So will this kubelet, in a moment. What ended with the cluster is neither started nor told as an end of
+            // its own: the next kubelet goes on from here.
+            return Ok(None);
+        }
+        if !self.bring_volumes(pod, pod_spec).await? {
+            self.waiting.clear();
+            self.tell(pod, &states);
+            return Ok(wake);
+        }
         let plan = self.plan(pod_spec, &states);
         self.pause(pod, &plan, &mut wake);
         for end in &plan.end {
@@ -53,6 +65,37 @@ impl Worker {
             self.context.ledger.leave(&pod.uid);
         }
         Ok(wake)
+    }
+
+    /// Whether the container ended because the cluster did, under the eyes of this kubelet.
+    fn cluster_has_ended(&self, state: &ContainerStatus) -> bool {
+        matches!(&state.state, ContainerState::Exited(exit) if exit.interrupted && exit.finished_at >= self.context.since)
+    }
+
+    /// Brings the volumes up to date. False: one was never made, so no container can be started.
+    async fn bring_volumes(&mut self, pod: &Arc<Cached<Pod>>, pod_spec: &PodSpec) -> Result<bool, Failure> {
+        if pod_spec.volumes.as_ref().is_none_or(Vec::is_empty) {
+            return Ok(true);
+        }
+        let dir = self.context.runtime.volumes(&pod.uid);
+        let wanted = {
+            let config_maps = self.config_maps.clone();
+            let look = |name: &str| config_maps.get(name).map_or(Lookup::NotSeen, |watched| watched.look());
+            let facts = Facts {
+                pod,
+                host_ip: &self.context.host_ip,
+                pod_ip: self.pod_ip.as_deref().unwrap_or_default(),
+                allocatable: &self.context.allocatable,
+                config_maps: &look,
+            };
+            self.volumes.changed(&self.context, pod, &facts)
+        };
+        if !wanted.is_empty() {
+            let (now, place) = (self.context.clock.now(), dir.clone());
+            let outcomes = tokio::task::spawn_blocking(move || volumes::make(&place, wanted, now)).await;
+            self.volumes.made(&self.context, pod, outcomes.map_err(std::io::Error::other)?);
+        }
+        Ok(self.volumes.all_there(pod_spec, &dir))
     }
 
     fn plan<'a>(&self, pod_spec: &'a PodSpec, states: &[ContainerStatus]) -> Plan<'a> {
@@ -76,6 +119,7 @@ impl Worker {
             context: &self.context,
             pod,
             pod_ip: self.pod_ip.as_deref().unwrap_or_default(),
+            config_maps: &self.config_maps,
             failures: &mut self.failures,
         };
         match starter.start(start.container, start.role).await {

@@ -6,6 +6,7 @@ use super::{
     layout::{AttemptDir, ContainerDir},
     lock::{self, Lock},
     record::{self, Durability, Ending, Exit, Spec, Started, Starting},
+    termination,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -21,6 +22,8 @@ pub struct Attempt {
     pub started: Option<Started>,
     /// How it ended; `None` while it runs.
     pub exit: Option<Exit>,
+    /// What it has to say of its end.
+    pub message: String,
 }
 
 /// A container found on disk.
@@ -37,7 +40,9 @@ pub struct Found {
 /// Reads a run; `None` if the directory holds none.
 pub fn read(dir: &AttemptDir) -> io::Result<Option<Attempt>> {
     let Some(spec) = record::read(&dir.spec())? else { return Ok(None) };
-    Ok(Some(Attempt { spec, started: record::read(&dir.started())?, exit: record::read(&dir.exit())? }))
+    let exit = record::read(&dir.exit())?;
+    let message = exit.as_ref().map(|exit| termination::message(dir, &spec, exit)).unwrap_or_default();
+    Ok(Some(Attempt { spec, started: record::read(&dir.started())?, exit, message }))
 }
 
 /// What is known of a container: its last run, with a handle on its shim if it still runs. A run whose shim is gone

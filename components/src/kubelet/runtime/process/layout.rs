@@ -3,10 +3,12 @@
 //! ```text
 //! ROOT/lock                                  held by the kubelet for its life
 //! ROOT/pods/UID/pod.json                     what the pod is: name, address, ports, grace
+//! ROOT/pods/UID/.volumes/NAME                its volumes
 //! ROOT/pods/UID/NAME/lock                    held by whoever runs the container NAME of the pod UID
 //! ROOT/pods/UID/NAME/work/                   the container's working directory
 //! ROOT/pods/UID/NAME/ATTEMPT/                the intent to run it the ATTEMPT-th time, made by exclusive create
-//!     spec.json  starting.json  started.json  stop.json  exit.json  log  log.1 …  shim.log
+//!     spec.json  starting.json  started.json  stop.json  exit.json  log  log.1 …  shim.log  termination-log
+//!     root/                                  where the container's own view of the machine begins
 //! ```
 //!
 //! Invariant: a directory of an attempt is made and removed only by a holder of the container's lock.
@@ -75,9 +77,14 @@ impl PodDir {
         ContainerDir(self.0.join(name))
     }
 
+    /// The directory of its volumes. No container can have this name.
+    pub fn volumes(&self) -> PathBuf {
+        self.0.join(".volumes")
+    }
+
     /// The names of the containers that have a directory.
     pub fn containers(&self) -> io::Result<Vec<String>> {
-        names(&self.0)
+        Ok(names(&self.0)?.into_iter().filter(|name| !name.starts_with('.')).collect())
     }
 }
 
@@ -154,6 +161,16 @@ impl AttemptDir {
     /// The newest part of the container's output.
     pub fn log(&self) -> PathBuf {
         self.0.join("log")
+    }
+
+    /// What the container says of its end.
+    pub fn termination_log(&self) -> PathBuf {
+        self.0.join("termination-log")
+    }
+
+    /// An empty directory on which the container's own view of the machine is mounted.
+    pub fn root(&self) -> PathBuf {
+        self.0.join("root")
     }
 
     /// What the shim itself has to say; empty in the normal case.

@@ -7,7 +7,7 @@
 //! * [`layout`], [`record`]: the files by which kubelets and shims know of each other
 //! * [`identity`], [`lock`]: who is meant, and who may
 //! * [`shim`]: the program that runs one container
-//! * [`cri_log`]: its output on disk
+//! * [`cri_log`], [`termination`]: its output on disk, and what it says of its end
 //! * [`attempt`], [`launch`]: the kubelet's side: what is there, and how one more is started
 //! * [`images`], [`builtin`], [`ports`]: what to run, and where it may listen
 //! * [`ProcessRuntime`]: all of it behind the kubelet's seam
@@ -25,5 +25,6 @@ pub mod ports;
 pub mod record;
 mod service;
 pub mod shim;
+mod termination;
 
 pub use service::ProcessRuntime;

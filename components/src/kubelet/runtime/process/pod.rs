@@ -135,7 +135,7 @@ fn terminated(attempt: &Attempt, exit: &Exit) -> Terminated {
             Ending::Lost => Some("ContainerStatusUnknown"),
             Ending::Own | Ending::Stopped | Ending::ClusterGone => None,
         },
-        message: exit.message.clone(),
+        message: attempt.message.clone(),
         started_at: exit.started_at,
         finished_at: exit.finished_at,
         interrupted: exit.ending == Ending::ClusterGone,

@@ -12,6 +12,7 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+pub use super::super::seam::{Mount, Termination};
 use super::identity::ProcessIdentity;
 
 /// The version of these files; another one is refused by name.
@@ -53,6 +54,12 @@ pub struct Spec {
     pub log_bytes_max: u64,
     /// How many log files are kept, the newest included.
     pub log_files_max: u32,
+    /// What is laid over the machine's files for this container.
+    #[serde(default)]
+    pub mounts: Vec<Mount>,
+    /// Where it says why it ended; `None`: nowhere.
+    #[serde(default)]
+    pub termination: Option<Termination>,
 }
 
 /// A shim that is about to start its container.

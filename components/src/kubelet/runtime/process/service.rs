@@ -190,6 +190,8 @@ impl Shared {
         let dir = self.root.pod(&record.uid).container(&config.name);
         let cwd = config.working_dir.as_ref().map_or_else(|| dir.work(), PathBuf::from);
         let program = image.program(&config.command, &config.args);
+        // A built-in has no last words, and without them it needs no view of its own.
+        let termination = config.termination.clone().filter(|_| program.path.is_some());
         let spec = |attempt| {
             let (path, args) = match program.path {
                 Some(path) => (path, program.args),
@@ -212,15 +214,20 @@ impl Shared {
                 grace_millis: record.grace_millis,
                 log_bytes_max: LOG_BYTES_MAX,
                 log_files_max: LOG_FILES_MAX,
+                mounts: config.mounts.clone(),
+                termination,
             }
         };
         let (spec, launched) = launch::launch(&self.shim, &dir, config.attempt_min, spec)
             .map_err(|error| RuntimeError::Start(error.to_string()))?;
         Ok(match launched {
             Launched::Running { started, shim } => {
-                (Attempt { spec, started: Some(started), exit: None }, Some(shim), ports)
+                (Attempt { spec, started: Some(started), exit: None, message: String::new() }, Some(shim), ports)
             }
-            Launched::Failed(exit) => (Attempt { spec, started: None, exit: Some(exit) }, None, ports),
+            Launched::Failed(exit) => {
+                let message = exit.message.clone();
+                (Attempt { spec, started: None, exit: Some(exit), message }, None, ports)
+            }
         })
     }
 }
@@ -341,6 +348,10 @@ impl Runtime for ProcessRuntime {
             Some(pod) => pod.changes.subscribe(),
             None => watch::Sender::new(0).subscribe(),
         }
+    }
+
+    fn volumes(&self, uid: &str) -> PathBuf {
+        self.shared.root.pod(uid).volumes()
     }
 
     fn log(&self, uid: &str, container: &str, previous: bool) -> Result<PathBuf, RuntimeError> {

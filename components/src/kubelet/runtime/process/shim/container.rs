@@ -2,11 +2,12 @@
 
 use std::{
     fs::File,
-    io,
+    io::{self, PipeWriter, Read, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::process::CommandExt,
     },
+    path::PathBuf,
     process::{Command, Stdio},
 };
 
@@ -16,10 +17,11 @@ use rustix::process::{Pid, Signal, WaitStatus, kill_process_group};
 use super::{
     super::{
         identity::ProcessIdentity,
+        layout::AttemptDir,
         lock::Lock,
-        record::{Ending, Exit, Spec},
+        record::{Ending, Exit, Mount, Spec},
     },
-    sys,
+    namespace, sys,
 };
 use crate::clock::{Clock, SystemClock};
 
@@ -32,33 +34,94 @@ pub(super) struct Container {
     pub(super) stderr: File,
 }
 
-/// Starts the program of the spec. The error is that of the failed step: no such program, no such directory, ….
-pub(super) fn start(spec: &Spec, lock: &Lock) -> io::Result<Container> {
-    let lock = lock.file().as_raw_fd();
-    let shim = rustix::process::getpid().as_raw_nonzero().get();
+/// Why a program does not run.
+#[derive(Debug)]
+pub(super) struct StartError {
+    /// The step before the program itself that failed.
+    step: Option<String>,
+    source: io::Error,
+}
+
+/// Starts the program of the spec.
+pub(super) fn start(dir: &AttemptDir, spec: &Spec, lock: &Lock) -> Result<Container, StartError> {
+    let mut mounts = spec.mounts.clone();
+    if let Some(termination) = &spec.termination {
+        let target = termination.path.clone();
+        mounts.push(Mount { source: dir.termination_log(), target, read_only: false });
+    }
+    match start_with(dir, spec, lock, mounts) {
+        // A place for last words alone is not worth a container.
+        Err(StartError { step: Some(step), .. }) if spec.mounts.is_empty() && spec.termination.is_some() => {
+            eprintln!("{}: no terminationMessagePath: {step}", SystemClock.now());
+            start_with(dir, spec, lock, Vec::new())
+        }
+        outcome => outcome,
+    }
+}
+
+fn start_with(dir: &AttemptDir, spec: &Spec, lock: &Lock, mounts: Vec<Mount>) -> Result<Container, StartError> {
+    let plain = |source| StartError { step: None, source };
+    let (mut told, tell) = io::pipe().map_err(plain)?;
     let mut command = Command::new(&spec.program);
     command
         .arg0(&spec.name)
         .args(&spec.args)
         .env_clear()
         .envs(spec.env.iter().map(|(key, value)| (key, value)))
-        .current_dir(&spec.cwd)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // SAFETY: the closure makes only calls that are allowed between fork and exec.
+    let place = Place { root: dir.root(), mounts, cwd: spec.cwd.clone() };
+    let (lock, shim) = (lock.file().as_raw_fd(), rustix::process::getpid().as_raw_nonzero().get());
+    // SAFETY: the closure runs in the copy of a program that has one thread, so nothing it needs can be locked.
     unsafe {
-        command.pre_exec(move || sys::before_exec(lock, shim));
+        command.pre_exec(move || {
+            place.enter(&tell)?;
+            sys::before_exec(lock, shim)
+        });
     }
     let started_at = SystemClock.now();
-    let mut child = command.spawn()?;
-    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+    let spawned = command.spawn();
+    // With the closure the last writing end goes, so that reading ends.
+    drop(command);
+    let mut child = spawned.map_err(|source| {
+        let mut step = String::new();
+        let _ = told.read_to_string(&mut step);
+        StartError { step: Some(step).filter(|step| !step.is_empty()), source }
+    })?;
+    let pid = i32::try_from(child.id()).map_err(io::Error::other).map_err(plain)?;
     let output = |pipe: Option<OwnedFd>| pipe.map(File::from).ok_or_else(|| io::Error::other("no pipe for the output"));
-    let stdout = output(child.stdout.take().map(OwnedFd::from))?;
-    let stderr = output(child.stderr.take().map(OwnedFd::from))?;
+    let stdout = output(child.stdout.take().map(OwnedFd::from)).map_err(plain)?;
+    let stderr = output(child.stderr.take().map(OwnedFd::from)).map_err(plain)?;
     // The child is reaped by number, with all other descendants; until then its number stays its own.
     drop(child);
-    Ok(Container { identity: ProcessIdentity::of(pid)?, started_at, stdout, stderr })
+    Ok(Container { identity: ProcessIdentity::of(pid).map_err(plain)?, started_at, stdout, stderr })
+}
+
+/// Where the program finds itself.
+struct Place {
+    root: PathBuf,
+    mounts: Vec<Mount>,
+    cwd: PathBuf,
+}
+
+impl Place {
+    /// Goes there; what fails is written to the pipe, for of an error only its number gets out of a child.
+    fn enter(&self, mut tell: &PipeWriter) -> io::Result<()> {
+        let failed = |tell: &mut &PipeWriter, text: String| {
+            let _ = tell.write_all(text.as_bytes());
+            Err(io::Error::from_raw_os_error(libc::ECANCELED))
+        };
+        if !self.mounts.is_empty()
+            && let Err(error) = namespace::enter(&self.root, &self.mounts)
+        {
+            return failed(&mut tell, error.to_string());
+        }
+        match std::env::set_current_dir(&self.cwd) {
+            Ok(()) => Ok(()),
+            Err(error) => failed(&mut tell, format!("chdir to cwd (\"{}\"): {error}", self.cwd.display())),
+        }
+    }
 }
 
 impl Container {
@@ -86,14 +149,14 @@ impl Container {
 }
 
 /// The record of a program that could not be started; 128 is what container runtimes give.
-pub(super) fn start_failure(spec: &Spec, error: &io::Error) -> Exit {
+pub(super) fn start_failure(spec: &Spec, error: &StartError) -> Exit {
     let program = spec.program.display();
-    let message = if !spec.cwd.is_dir() {
-        format!("chdir to cwd (\"{}\"): {error}", spec.cwd.display())
-    } else if error.kind() == io::ErrorKind::NotFound && spec.program.components().count() == 1 {
-        format!("exec: \"{program}\": executable file not found in $PATH")
-    } else {
-        format!("exec: \"{program}\": {error}")
+    let message = match &error.step {
+        Some(step) => step.clone(),
+        None if error.source.kind() == io::ErrorKind::NotFound && spec.program.components().count() == 1 => {
+            format!("exec: \"{program}\": executable file not found in $PATH")
+        }
+        None => format!("exec: \"{program}\": {}", error.source),
     };
     Exit {
         code: 128,

@@ -67,7 +67,9 @@ fn run(dir: &AttemptDir, report: &mut Option<File>) -> io::Result<()> {
     let log = LogWriter::open(&dir.log(), spec.log_bytes_max, spec.log_files_max)?;
     let shim = ProcessIdentity::current()?;
     record::write(&dir.starting(), &Starting { shim: shim.clone() }, Durability::Written)?;
-    let container = match container::start(&spec, &lock) {
+    std::fs::write(dir.termination_log(), "")?;
+    std::fs::create_dir_all(dir.root())?;
+    let container = match container::start(dir, &spec, &lock) {
         Ok(container) => container,
         Err(error) => {
             let exit = container::start_failure(&spec, &error);

@@ -13,6 +13,7 @@
 
 mod container;
 mod entry;
+mod namespace;
 mod supervise;
 mod sys;
 
