@@ -36,6 +36,12 @@ pub(super) enum Bound {
     },
 }
 
+/// Whether the server has this very pod on this node after all: the write was done and its answer lost, or somebody else
+/// had the same thought.
+pub(super) fn is_settled(live: Option<&Pod>, uid: &str, node: &str) -> bool {
+    live.is_some_and(|pod| pod.uid == uid && pod.node_name == node)
+}
+
 impl Binder {
     pub(super) fn new(client: &Client, pods: &'static Kind) -> Self {
         Binder { pods: Api::of_kind(client, pods) }
@@ -46,11 +52,7 @@ impl Binder {
         let key = &queued.pod.key;
         let Err(error) = self.pods.bind(key, &queued.pod.uid, node).await else { return Bound::Done };
         let live = self.live(key).await;
-        match &live {
-            // The write was done and its answer lost, or somebody else had the same thought.
-            Some(pod) if pod.uid == queued.pod.uid && pod.node_name == node => Bound::Done,
-            _ => Bound::Failed { error, live },
-        }
+        if is_settled(live.as_deref(), &queued.pod.uid, node) { Bound::Done } else { Bound::Failed { error, live } }
     }
 
     /// The pod as the server has it; asks until there is an answer.

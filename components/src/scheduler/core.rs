@@ -212,7 +212,3 @@ impl Core {
         self.queue.happened(ClusterEvent::PodLeft { pod, node }, now);
     }
 }
-
-#[cfg(test)]
-#[path = "core_tests.rs"]
-mod tests;

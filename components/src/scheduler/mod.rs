@@ -37,3 +37,6 @@ pub use node::{Node, NodeInfo};
 pub use pod::{DEFAULT_SCHEDULER, Pod, Waiting};
 pub use program::{Error, Options, run};
 pub use queue::{Backoff, Queue, Queued};
+
+#[cfg(test)]
+mod tests;

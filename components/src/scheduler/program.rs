@@ -17,7 +17,7 @@ use super::bind::{Binder, Bound};
 use super::framework::Profile;
 use super::report::{Reporter, Reports, SCHEDULER_ERROR, UNSCHEDULABLE, reference, shorten};
 use super::{Algorithm, Backoff, Core, Cycle, DEFAULT_SCHEDULER, Decision, Node, Pod, Queued};
-use crate::client::{Client, Decode};
+use crate::client::{Client, Decode, Fence};
 use crate::clock::{SharedClock, timer_now};
 use crate::runtime::{
     Change, Controller, ElectionConfig, ElectionError, EventType, IndexerBuilder, Informer, LeaderElection, Outcome,
@@ -99,14 +99,17 @@ pub async fn run(
     let pod_kind = Kind::by_plural("", "v1", "pods").expect("pods are a served kind");
     let node_kind = Kind::by_plural("", "v1", "nodes").expect("nodes are a served kind");
     let (recorder, recorder_task) = Recorder::new(&client, &options.scheduler_name, "", clock.clone());
-    let reporter = Reporter::new(&client, pod_kind, clock.clone());
+    // What a leader writes goes through a fence, so that one that was stopped and wakes binds nothing.
+    let fence = Fence::shut();
+    let writer = if options.election.is_some() { client.fenced(fence.clone()) } else { client.clone() };
+    let reporter = Reporter::new(&writer, pod_kind, clock.clone());
     let reporting = Controller::new("pod-condition", reporter.clone()).workers(16);
     let profile = Arc::new(Profile::standard());
     let algorithm = Algorithm::new(options.percentage_of_nodes_to_score, options.seed.unwrap_or_else(rand::random));
     let shared = Arc::new(Shared {
         core: Mutex::new(Core::new(&options.scheduler_name, profile.clone(), options.backoff, std_now())),
         changed: Notify::new(),
-        binder: Binder::new(&client, pod_kind),
+        binder: Binder::new(&writer, pod_kind),
         reports: reporter.reports(reporting.queue()),
         recorder: recorder.clone(),
     });
@@ -142,7 +145,7 @@ pub async fn run(
         () = shutdown.cancelled() => Ok(()),
         _ = synced => {
             ready();
-            Box::pin(lead(&options, &client, clock, recorder, shutdown.clone(), |token| {
+            Box::pin(lead(&options, &client, clock, (recorder, fence), shutdown.clone(), |token| {
                 let client = client.clone();
                 async move {
                     let written_before = client.seen_revision();
@@ -171,7 +174,7 @@ async fn lead<F: Future<Output = ()>>(
     options: &Options,
     client: &Client,
     clock: SharedClock,
-    recorder: Recorder,
+    (recorder, fence): (Recorder, Fence),
     shutdown: CancellationToken,
     work: impl FnOnce(CancellationToken) -> F,
 ) -> Result<(), Error> {
@@ -179,7 +182,7 @@ async fn lead<F: Future<Output = ()>>(
         work(shutdown).await;
         return Ok(());
     };
-    let election = LeaderElection::new(client, config, clock).recorder(recorder);
+    let election = LeaderElection::new(client, config, clock).recorder(recorder).fence(fence);
     match election.run(shutdown, work).await? {
         Outcome::Lost => Err(Error::LeaseLost),
         Outcome::Stopped | Outcome::Finished => Ok(()),
@@ -262,7 +265,11 @@ impl Shared {
                 tracing::debug!(pod = %pod.key, %node, %error, "binding failed");
                 let again = live.as_ref().is_some_and(|live| live.uid == pod.uid && live.node_name.is_empty());
                 if again && !live.as_ref().is_some_and(|live| live.terminating) {
-                    self.refused(pod, SCHEDULER_ERROR, format!("binding rejected: {error}"));
+                    self.refused(
+                        pod,
+                        SCHEDULER_ERROR,
+                        format!("binding rejected: running Bind plugin \"DefaultBinder\": {error}"),
+                    );
                 }
                 self.core.lock().bind_failed(queued, live, std_now());
                 self.changed.notify_one();

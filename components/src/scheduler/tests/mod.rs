@@ -1,0 +1,7 @@
+//! The scheduler without wires: what the watches say goes in by hand, decisions come out, time is moved by hand.
+
+mod bench;
+mod cures;
+mod cycles;
+mod races;
+mod sampling;
