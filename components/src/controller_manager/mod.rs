@@ -28,5 +28,7 @@ pub mod taint_eviction;
 
 mod program;
 mod wiring;
+#[cfg(test)]
+mod workload_model;
 
 pub use program::{Error, Options, run};

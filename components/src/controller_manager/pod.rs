@@ -54,8 +54,8 @@ pub struct Pod {
     pub phase: Phase,
     /// Since when it has been ready; none: it is not.
     pub ready_since: Option<Timestamp>,
-    /// The most restarts of one of its containers.
-    pub restarts: i64,
+    /// The most restarts of one of its containers, and the most of one of its sidecars (init containers that run on).
+    pub restarts: (i64, i64),
     /// What its deletion costs by annotation, 0 by default.
     pub deletion_cost: i32,
     /// `status.reason` and `status.message` of a pod that failed as a whole.
@@ -149,6 +149,14 @@ struct WireMetadata {
 struct WireSpec {
     node_name: Option<Box<str>>,
     tolerations: Option<Vec<Toleration>>,
+    init_containers: Option<Vec<WireInitContainer>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireInitContainer {
+    name: Box<str>,
+    restart_policy: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -173,6 +181,7 @@ struct WireCondition {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct WireContainer {
+    name: Box<str>,
     restart_count: i64,
 }
 
@@ -183,7 +192,13 @@ impl From<WirePod> for Pod {
         let created = time(metadata.creation_timestamp.as_ref());
         let placed = status.conditions.iter().flatten().find(|c| c.r#type == "PodScheduled" && c.status == "True");
         let ready = status.conditions.iter().flatten().find(|c| c.r#type == "Ready" && c.status == "True");
-        let containers = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
+        let sidecar = |container: &&WireContainer| {
+            let mut specs = spec.init_containers.iter().flatten();
+            specs.any(|spec| spec.name == container.name && spec.restart_policy.as_deref() == Some("Always"))
+        };
+        let restarts = status.container_statuses.iter().flatten().map(|c| c.restart_count).max().unwrap_or(0);
+        let sidecars = status.init_container_statuses.iter().flatten().filter(sidecar);
+        let restarts = (restarts, sidecars.map(|c| c.restart_count).max().unwrap_or(0));
         let cost = metadata.annotations.as_ref().and_then(|a| a.get(DELETION_COST)?.as_str()?.parse().ok());
         Pod {
             labels: metadata.labels.into_iter().flatten().collect(),
@@ -202,7 +217,7 @@ impl From<WirePod> for Pod {
                 _ => Phase::Pending,
             },
             ready_since: ready.map(|c| time(c.last_transition_time.as_ref())),
-            restarts: containers.map(|c| c.restart_count).max().unwrap_or(0),
+            restarts,
             deletion_cost: cost.unwrap_or(0),
             failure: status.reason.map(|reason| Box::new((reason, status.message.unwrap_or_default()))),
         }
@@ -220,11 +235,12 @@ mod tests {
             "metadata": {"name": "p", "labels": {"b": "2", "a": "1"}, "creationTimestamp": "2026-01-01T00:00:00Z",
                 "annotations": {DELETION_COST: "-3"},
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]},
-            "spec": {"nodeName": "n"},
+            "spec": {"nodeName": "n", "initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}]},
             "status": {"phase": "Running", "containerStatuses": [{"restartCount": 2}, {"restartCount": 5}],
+                "initContainerStatuses": [{"name": "i", "restartCount": 9}, {"name": "s", "restartCount": 3}],
                 "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:05Z"}]}});
         let pod: Pod = serde_json::from_value::<WirePod>(json).map(Pod::from).expect("a pod");
-        assert_eq!((pod.label("b"), pod.restarts, pod.deletion_cost), (Some("2"), 5, -3));
+        assert_eq!((pod.label("b"), pod.restarts, pod.deletion_cost), (Some("2"), (5, 3), -3));
         assert_eq!(pod.controller().map(|o| o.uid.as_str()), Some("u"));
         assert!(pod.is_active());
         assert_eq!(pod.placed, pod.created);

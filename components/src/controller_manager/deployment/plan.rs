@@ -107,12 +107,11 @@ fn find_new(deployment: &Deployment, sets: &[Set]) -> Option<usize> {
 }
 
 fn roll(draft: &mut Draft<'_>, new: Option<&Set>, old: &[&Set], number: i64) {
-    let total = |new: i64| old.iter().map(|set| set.replicas).sum::<i64>() + new;
+    let room = rolling::room(draft.deployment, old.iter().copied().chain(new));
     let Some(new) = new else {
-        let replicas = rolling::new_set_size(draft.deployment, total(0), 0);
-        return draft.create(replicas, number);
+        return draft.create(rolling::new_set_size(draft.deployment, room, 0), number);
     };
-    let size = rolling::new_set_size(draft.deployment, total(new.replicas), new.replicas);
+    let size = rolling::new_set_size(draft.deployment, room, new.replicas);
     if size != new.replicas {
         return draft.resize(new, size);
     }
@@ -126,8 +125,10 @@ fn recreate(draft: &mut Draft<'_>, new: Option<&Set>, old: &[&Set], number: i64,
     if !active.is_empty() {
         return active.into_iter().for_each(|set| draft.resize(set, 0));
     }
-    // A set that has not seen its present size may be making pods for the size before.
-    if old_pods_run || old.iter().any(|set| set.present > 0 || !set.observed) {
+    // What the sets say counts as well: they may know of pods that this cache does not show yet. One that has not seen
+    // its present size may even be making pods for the size before.
+    let empty = |set: &&Set| set.observed && set.present == 0 && set.going.unwrap_or(0) == 0;
+    if old_pods_run || !old.iter().all(empty) {
         return;
     }
     match new {

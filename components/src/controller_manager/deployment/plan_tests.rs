@@ -77,6 +77,18 @@ fn an_update_goes_step_by_step() {
 }
 
 #[test]
+fn pods_that_a_set_has_not_let_go_yet_take_up_room() {
+    let web = web(3, "b");
+    let shrinking = Set { present: 3, ..of_image("a", 2, 2, 1, 3) };
+    check(&web, &[shrinking, of_image("b", 1, 1, 2, 3)], &[]);
+    // A set that has not seen that it is to be smaller may be making pods for the size before.
+    let unaware = Set { observed: false, ..of_image("a", 2, 2, 1, 3) };
+    check(&web, &[unaware.clone(), of_image("b", 1, 1, 2, 3)], &[]);
+    let c = self::web(3, "c");
+    check(&c, &[unaware], &[&format!("+web-{} 0", template::hash(&c.template, 0))]);
+}
+
+#[test]
 fn going_back_makes_an_old_set_new() {
     let mut web = web(3, "a");
     web.annotations.insert(REVISION.into(), "2".into());
@@ -168,6 +180,7 @@ fn recreate_waits_until_the_old_sets_have_seen_that_they_are_to_be_empty() {
     let create = format!("+web-{} 2", template::hash(&recreate.template, 0));
     check(&recreate, &[Set { observed: false, ..empty.clone() }], &[]);
     check(&recreate, &[Set { present: 1, ..empty.clone() }], &[]);
+    check(&recreate, &[Set { going: Some(1), ..empty.clone() }], &[]);
     check(&recreate, &[empty], &[&create]);
 }
 

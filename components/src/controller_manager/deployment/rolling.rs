@@ -1,29 +1,37 @@
 //! One step of a rolling update: how many pods each set is to have now (Kubernetes 1.36).
 //!
-//! Invariants: never more than the wanted number and the surge are asked for, never fewer than the wanted number less the
-//! unavailable are left available by what is done here.
+//! Invariants: never more than the wanted number and the surge exist, never fewer than the wanted number less the
+//! unavailable are left available by what is done here. For that a step is only taken once every set has seen the last
+//! one: before, a set may be making or deleting pods for a size of the past, and its counts are those of the past.
+//! Upstream goes by the sizes alone, so that for a moment a fast deployment and a slow set are out of bounds together.
 
 use super::{Deployment, Set, Strategy};
 
 /// Sets and their sizes to be.
 pub type Sizes = Vec<(Set, i64)>;
 
-/// The size that the new set is to have while `all` sets stand as they do. `new` need not be one of them yet.
-pub fn new_set_size(deployment: &Deployment, total: i64, new: i64) -> i64 {
+/// How many pods may be added to those of all sets. A set takes up the pods it may have, and those it still has though it
+/// may not.
+pub fn room<'a>(deployment: &Deployment, sets: impl Iterator<Item = &'a Set> + Clone) -> i64 {
+    if !sets.clone().all(|set| set.observed) {
+        return 0;
+    }
+    deployment.max_pods() - sets.map(|set| set.replicas.max(set.present)).sum::<i64>()
+}
+
+/// The size that the new set is to have while there is room for so many more.
+pub fn new_set_size(deployment: &Deployment, room: i64, new: i64) -> i64 {
     match deployment.strategy {
         Strategy::Recreate => deployment.replicas,
         Strategy::Rolling if new > deployment.replicas => deployment.replicas,
-        Strategy::Rolling => {
-            let room = deployment.max_pods() - total;
-            new + room.clamp(0, deployment.replicas - new)
-        }
+        Strategy::Rolling => new + room.clamp(0, deployment.replicas - new),
     }
 }
 
 /// The sizes that old sets are to have, as far as they change; empty: none may shrink now.
 pub fn old_set_sizes(deployment: &Deployment, new: &Set, old: &[&Set]) -> Sizes {
     let old_total: i64 = old.iter().map(|set| set.replicas).sum();
-    if old_total == 0 {
+    if old_total == 0 || !old.iter().all(|set| set.observed) || !new.observed {
         return Vec::new();
     }
     let total = old_total + new.replicas;
@@ -51,8 +59,8 @@ pub fn old_set_sizes(deployment: &Deployment, new: &Set, old: &[&Set]) -> Sizes 
     sets
 }
 
-/// The available pods that a set will still have once it has seen its present size. A status from before it was made
-/// smaller counts pods that are on their way out; taking those for spare would take the deployment below its minimum.
+/// The available pods that a set will still have. A status is made before pods are deleted: it counts some that are on
+/// their way out, and taking those for spare would take the deployment below its minimum.
 fn counted(set: &Set) -> i64 {
     set.available.min(set.replicas)
 }
@@ -116,16 +124,16 @@ pub(super) mod tests {
         let mut steps = Vec::new();
         // Each turn: size the sets; what was made is then made available.
         while old.replicas > 0 || new.replicas < 3 {
-            let size = new_set_size(&deployment, new.replicas + old.replicas, new.replicas);
+            let size = new_set_size(&deployment, room(&deployment, [&new, &old].into_iter()), new.replicas);
             if size != new.replicas {
                 steps.push(format!("up {}→{size}", new.replicas));
                 new.replicas = size;
             } else if let [(_, size)] = old_set_sizes(&deployment, &new, &[&old]).as_slice() {
                 steps.push(format!("down {}→{size}", old.replicas));
-                (old.replicas, old.available) = (*size, *size);
+                (old.replicas, old.available, old.present) = (*size, *size, *size);
             } else {
                 assert_ne!(new.available, new.replicas, "stands still after {steps:?}");
-                new.available = new.replicas;
+                (new.available, new.present) = (new.replicas, new.replicas);
             }
         }
         assert_eq!(steps, ["up 0→1", "down 3→2", "up 1→2", "down 2→1", "up 2→3", "down 1→0"]);
@@ -134,7 +142,9 @@ pub(super) mod tests {
     #[test]
     fn new_sets_grow_into_the_room_there_is() {
         let check = |replicas, surge, total, new, expected| {
-            assert_eq!(new_set_size(&deployment(replicas, surge, 0), total, new), expected, "{replicas} {total} {new}");
+            let deployment = deployment(replicas, surge, 0);
+            let size = new_set_size(&deployment, deployment.max_pods() - total, new);
+            assert_eq!(size, expected, "{replicas} {total} {new}");
         };
         check(3, 1, 0, 0, 3);
         check(3, 1, 3, 0, 1);
@@ -166,8 +176,12 @@ pub(super) mod tests {
     #[test]
     fn pods_on_their_way_out_are_not_spare() {
         // The old set was just made smaller by two; its status still counts ten.
-        let ten = deployment(10, 3, 2);
-        assert_eq!(sizes(&ten, &set("new", 5, 5), &[&set("old", 8, 10)]), [("old".into(), 3)]);
+        let (ten, old) = (deployment(10, 3, 2), set("old", 8, 10));
+        assert_eq!(sizes(&ten, &set("new", 5, 5), &[&old]), [("old".into(), 3)]);
+        // Counts of a set that has not seen its present size say nothing.
+        let unaware = |set: Set| Set { observed: false, ..set };
+        assert_eq!(sizes(&ten, &unaware(set("new", 5, 5)), &[&old]), []);
+        assert_eq!(sizes(&ten, &set("new", 5, 5), &[&unaware(old)]), []);
     }
 
     #[test]

@@ -92,7 +92,8 @@ mod tests {
             ("cheap", pod("z", |p| p.deletion_cost = -1)),
             ("crowded", pod("z", |p| p.node = "crowd".into())),
             ("ready for a shorter time", pod("z", |p| p.ready_since = Some(recent))),
-            ("restarts", pod("z", |p| p.restarts = 1)),
+            ("restarts", pod("z", |p| p.restarts = (1, 0))),
+            ("restarts of a sidecar", pod("z", |p| p.restarts = (0, 1))),
             ("newer", pod("z", |p| p.created = recent)),
             ("lower uid", pod("b", |p| p.created = "2026-01-01T00:00:01Z".parse().expect("a time"))),
         ];
