@@ -35,6 +35,7 @@ enum Command {
 
 /// Exit codes: 0 done, 1 refused or failed, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
+    commands::answer_shell::<Cli>();
     let outcome = match Cli::parse().command {
         Command::Cluster(command) => up::run(command),
         Command::Objects(command) => commands::run(command),

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::{apply, create, delete, describe, events, get, logs, scale};
+use super::refused::{Instead, RefusedArgs};
+use super::{apply, completion, create, delete, describe, events, get, logs, rollout, scale, set, wait};
 
 /// A command on objects.
 #[derive(Debug, Subcommand)]
@@ -17,7 +18,37 @@ pub(crate) enum Command {
     Scale(scale::ScaleArgs),
     Logs(logs::LogsArgs),
     Events(events::EventsArgs),
+    Rollout(Box<rollout::RolloutArgs>),
+    Set(Box<set::SetArgs>),
+    Wait(Box<wait::WaitArgs>),
+    Completion(completion::CompletionArgs),
+    #[command(hide = true)]
+    Attach(RefusedArgs),
+    #[command(hide = true)]
+    Autoscale(RefusedArgs),
+    #[command(hide = true)]
+    Cp(RefusedArgs),
+    #[command(hide = true)]
+    Debug(RefusedArgs),
+    #[command(hide = true)]
+    Exec(RefusedArgs),
+    #[command(hide = true)]
+    Expose(RefusedArgs),
+    #[command(hide = true)]
+    PortForward(RefusedArgs),
+    #[command(hide = true)]
+    Proxy(RefusedArgs),
+    #[command(hide = true)]
+    Run(RefusedArgs),
+    #[command(hide = true)]
+    Top(RefusedArgs),
 }
+
+/// What pods listen on here, in place of a tunnel.
+const ON_THIS_MACHINE: Instead =
+    Instead::Do("pods are processes of this machine: reach them at the address that lw get pods -o wide shows");
+/// What serves in place of a shell inside.
+const NO_INSIDE: Instead = Instead::Do("pods are processes of this machine: look at them with lw logs and ps");
 
 /// Runs the command.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -32,6 +63,20 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
             Command::Scale(args) => scale::run(args).await,
             Command::Logs(args) => logs::run(args).await,
             Command::Events(args) => events::run(args).await,
+            Command::Rollout(args) => rollout::run(args).await,
+            Command::Set(args) => set::run(args).await,
+            Command::Wait(args) => wait::run(args).await,
+            Command::Completion(args) => completion::run(args),
+            Command::Attach(args) => args.refuse("attach", NO_INSIDE),
+            Command::Autoscale(args) => args.refuse("autoscale", Instead::Scale),
+            Command::Cp(args) => args.refuse("cp", NO_INSIDE),
+            Command::Debug(args) => args.refuse("debug", NO_INSIDE),
+            Command::Exec(args) => args.refuse("exec", NO_INSIDE),
+            Command::Expose(args) => args.refuse("expose", ON_THIS_MACHINE),
+            Command::PortForward(args) => args.refuse("port-forward", ON_THIS_MACHINE),
+            Command::Proxy(args) => args.refuse("proxy", ON_THIS_MACHINE),
+            Command::Run(args) => args.refuse("run", Instead::Do("write a manifest and use lw apply")),
+            Command::Top(args) => args.refuse("top", Instead::Do("nothing here measures load yet")),
         }
     }));
     Ok(outcome.unwrap_or_else(|failure| {

@@ -52,7 +52,7 @@ pub(crate) struct EventsArgs {
 /// Runs the command.
 pub(crate) async fn run(args: &EventsArgs) -> Result<ExitCode, Failure> {
     for kind in &args.types {
-        if kind != "Normal" && kind != "Warning" {
+        if !["Normal", "Warning"].iter().any(|known| known.eq_ignore_ascii_case(kind)) {
             return Err(Failure::usage("valid --types are Normal or Warning"));
         }
     }
@@ -103,7 +103,7 @@ fn field_selector(args: &EventsArgs) -> Result<String, Failure> {
 }
 
 fn is_wanted(args: &EventsArgs, event: &Object) -> bool {
-    args.types.is_empty() || args.types.iter().any(|t| t == event.text(&["type"]))
+    args.types.is_empty() || args.types.iter().any(|t| t.eq_ignore_ascii_case(event.text(&["type"])))
 }
 
 /// When an Event was last seen; its own time fields in kubectl's order.

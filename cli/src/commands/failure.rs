@@ -150,6 +150,20 @@ impl Report {
         self.usage |= matches!(failure, Failure::Usage(_));
     }
 
+    /// Says the failures of parts that were all tried. Several stand as bare lines, as with kubectl.
+    pub(crate) fn fail_all(&mut self, failures: Vec<Failure>) {
+        let is_one = failures.len() == 1;
+        for failure in failures {
+            match failure {
+                Failure::Plain(text) if !is_one => {
+                    eprintln!("{text}");
+                    self.failed = true;
+                }
+                failure => self.fail(failure),
+            }
+        }
+    }
+
     /// 0 done, 1 refused or failed, 2 wrong usage.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match (self.failed, self.usage) {

@@ -4,7 +4,9 @@
 //! standard output, all else to standard error. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 //!
 //! * [`get`], [`describe`], [`events`], [`logs`]: look
-//! * [`apply`], [`create`], [`delete`], [`scale`]: change
+//! * [`apply`], [`create`], [`delete`], [`scale`], [`set`], [`rollout`]: change
+//! * [`wait`]: until something is so; [`completion`]: for shells; [`refused`]: what there is not
+//! * [`selection`], [`follow`]: which objects, and their changes by watch; [`progress`]: while a person waits
 //! * [`session`]: connection, namespace, how objects are named
 //! * [`manifest`], [`strict_value`]: objects from files
 //! * [`table`], [`output`], [`yaml`], [`age`]: print
@@ -13,22 +15,31 @@
 
 mod age;
 mod apply;
+mod completion;
 mod create;
 mod delete;
 mod describe;
 mod dispatch;
 mod events;
 mod failure;
+mod follow;
 mod get;
 mod logs;
 mod manifest;
 mod output;
+mod progress;
+mod refused;
+mod rollout;
 mod scale;
+mod selection;
 mod session;
+mod set;
 mod strict_value;
 mod table;
+mod wait;
 mod yaml;
 
 pub(crate) use apply::with_last_applied;
+pub(crate) use completion::answer_shell;
 pub(crate) use dispatch::{Command, run};
 pub(crate) use failure::with_causes;

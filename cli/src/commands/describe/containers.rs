@@ -23,7 +23,19 @@ pub(super) fn containers(out: &mut String, pod: &Object, part: &Part) {
     for container in list {
         let statuses = pod.at(&["status", part.status]).and_then(Value::as_array);
         let status = statuses.and_then(|list| list.iter().find(|s| s["name"] == container["name"]));
+        out.push_str(&format!("  {}:\n", text(container, "name")));
         describe(out, pod, container, status);
+    }
+}
+
+/// Describes one group of the containers of a pod template, one space further in than those of a pod.
+pub(super) fn of_template(out: &mut String, template: &Object, label: &str, field: &str) {
+    let list = template.at(&["spec", field]).and_then(Value::as_array).filter(|list| !list.is_empty());
+    let Some(list) = list else { return };
+    out.push_str(&format!("  {label}:\n"));
+    for container in list {
+        out.push_str(&format!("   {}:\n", text(container, "name")));
+        describe(out, template, container, None);
     }
 }
 
@@ -32,7 +44,6 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 fn describe(out: &mut String, pod: &Object, container: &Value, status: Option<&Value>) {
-    out.push_str(&format!("  {}:\n", text(container, "name")));
     if let Some(status) = status {
         out.push_str(&format!("    Container ID:\t{}\n", text(status, "containerID")));
     }

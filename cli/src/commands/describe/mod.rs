@@ -2,6 +2,7 @@
 //!
 //! * [`command`]: the command
 //! * [`pod`], [`containers`], [`volumes`]: the description of a pod
+//! * [`template`]: the description of a pod template
 //! * [`text`]: the parts that every description has
 //! * [`tabs`]: elastic tab stops
 
@@ -9,7 +10,10 @@ mod command;
 mod containers;
 mod pod;
 mod tabs;
+mod template;
 mod text;
 mod volumes;
 
 pub(crate) use command::{DescribeArgs, run};
+pub(crate) use tabs::align;
+pub(crate) use template::pod_template;

@@ -21,7 +21,7 @@ pub(super) fn describe(out: &mut String, pod: &Object) {
     );
     readiness_gates(out, pod);
     conditions(out, pod);
-    volumes(out, pod);
+    volumes(out, pod, "");
     field(out, "QoS Class", pod.text(&["status", "qosClass"]));
     let selector = pod.at(&["spec", "nodeSelector"]).and_then(Value::as_object);
     let selector = selector.into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_str()?)));

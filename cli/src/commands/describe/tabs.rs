@@ -7,7 +7,7 @@
 const PADDING: usize = 2;
 
 /// Replaces tabs by the spaces that make columns.
-pub(super) fn align(text: &str) -> String {
+pub(crate) fn align(text: &str) -> String {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
     let mut out = String::with_capacity(text.len() * 2);
     format(&lines, &mut Vec::new(), &mut out);

@@ -3,16 +3,18 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-/// Describes the volumes; says so if there are none.
-pub(super) fn volumes(out: &mut String, pod: &Object) {
+/// Describes the volumes of a pod, or (with an indent) of a pod template; says so if there are none.
+pub(super) fn volumes(out: &mut String, pod: &Object, indent: &str) {
     let list = pod.at(&["spec", "volumes"]).and_then(Value::as_array).filter(|list| !list.is_empty());
     let Some(list) = list else {
-        out.push_str("Volumes:\t<none>\n");
+        out.push_str(&format!("{indent}Volumes:\t<none>\n"));
         return;
     };
-    out.push_str("Volumes:\n");
+    out.push_str(&format!("{indent}Volumes:\n"));
+    // Names stand one space further in where the heading does.
+    let deeper = if indent.is_empty() { "" } else { " " };
     for volume in list {
-        out.push_str(&format!("  {}:\n", volume["name"].as_str().unwrap_or_default()));
+        out.push_str(&format!("  {deeper}{}:\n", volume["name"].as_str().unwrap_or_default()));
         for (name, value) in facts(volume) {
             out.push_str(&format!("    {name}:\t{value}\n"));
         }

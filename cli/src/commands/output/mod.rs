@@ -13,5 +13,6 @@ mod printer;
 mod sort;
 
 pub(crate) use forms::{Form, print, print_list};
+pub(crate) use jsonpath::{Template, relaxed, text_of};
 pub(crate) use printer::{PrintArgs, Printer};
 pub(crate) use sort::SortKey;

@@ -8,4 +8,5 @@
 mod evaluate;
 mod parse;
 
+pub(crate) use evaluate::text_of;
 pub(crate) use parse::{Template, relaxed};
