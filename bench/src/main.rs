@@ -5,7 +5,7 @@
 //!
 //! * [`put`], [`range`], [`watch`]: one load each, on a server that runs
 //! * [`compare`]: starts both servers and gives each load to them in turns
-//! * [`cluster`]: whole clusters of ours, from a cold start to Running pods
+//! * [`cluster`]: whole clusters of ours: cold starts, many Deployments, recovery
 //! * [`load`]: many clients in a closed loop; [`stats`]: what they measured; [`cpu`]: what the server spent
 //! * [`servers`]: starting and stopping; [`report`]: tables
 
@@ -44,6 +44,10 @@ enum Command {
     Compare(compare::CompareArgs),
     /// Whole clusters of ours: a cold start, a Deployment, the memory of each process
     Cluster(cluster::ClusterArgs),
+    /// Many Deployments at once on a cluster of ours
+    Deployments(cluster::DeploymentsArgs),
+    /// From a kill of each component to work done again
+    Recovery(cluster::RecoveryArgs),
 }
 
 #[tokio::main]
@@ -54,6 +58,8 @@ async fn main() -> anyhow::Result<()> {
         Command::Watch(args) => println!("{}", args.run().await?),
         Command::Compare(args) => args.run().await?,
         Command::Cluster(args) => args.run().await?,
+        Command::Deployments(args) => args.run().await?,
+        Command::Recovery(args) => args.run().await?,
     }
     Ok(())
 }
