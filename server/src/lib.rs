@@ -8,8 +8,10 @@ pub mod etcd;
 pub mod registry;
 
 pub mod auth;
+pub mod kubelets;
 pub mod pki;
 pub mod resources;
+mod rest;
 pub mod transport;
 
 pub mod config;

@@ -27,6 +27,7 @@ use crate::config::{Certificates, Config, SecurePort};
 use crate::etcd::{self, EtcdOptions};
 use crate::registry::{EngineStore, Registry, RegistryOptions};
 use crate::resources::{self, PUBLIC_PATHS, ResourceOptions};
+use crate::rest::{self, RestDoor};
 use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder};
 use crate::transport::{self, Door, KeepAlive, Tls};
 use certificates::SecureTls;
@@ -200,8 +201,10 @@ impl Ports {
             });
         }
         let kubelets = secure_tls.as_ref().and_then(|secure| secure.kubelets.clone());
-        let options = ResourceOptions { kubelets, stopping: stop.drain.clone() };
-        let router = resources::routes(registry(config, clock, engine), engine.clone(), options);
+        let options = ResourceOptions { kubelets: kubelets.clone(), stopping: stop.drain.clone() };
+        let registry = registry(config, clock, engine);
+        let rest = rest::routes(RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone() });
+        let router = resources::routes(registry, engine.clone(), options).merge(rest);
         let guarded = |authenticator| {
             let gate = Arc::new(Gate { authenticator, public: PUBLIC_PATHS });
             router.clone().layer(middleware::from_fn_with_state(gate, guard))

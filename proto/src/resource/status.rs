@@ -41,6 +41,8 @@ pub enum Reason {
     TooManyRequests,
     /// The body is too large (413).
     RequestEntityTooLarge,
+    /// There is no form of answer that both know (406).
+    NotAcceptable,
     /// A form that is not accepted (415).
     UnsupportedMediaType,
     /// The server is starting, stopping or its store refuses writes (503).
@@ -106,6 +108,7 @@ const REASONS: &[(Reason, &str, u16)] = &[
     (Reason::Timeout, "Timeout", 504),
     (Reason::TooManyRequests, "TooManyRequests", 429),
     (Reason::RequestEntityTooLarge, "RequestEntityTooLarge", 413),
+    (Reason::NotAcceptable, "NotAcceptable", 406),
     (Reason::UnsupportedMediaType, "UnsupportedMediaType", 415),
     (Reason::ServiceUnavailable, "ServiceUnavailable", 503),
     (Reason::InternalError, "InternalError", 500),
@@ -243,7 +246,9 @@ impl Status {
             Reason::NotFound => Code::NotFound,
             Reason::AlreadyExists => Code::AlreadyExists,
             Reason::Conflict => Code::Aborted,
-            Reason::Invalid | Reason::BadRequest | Reason::UnsupportedMediaType => Code::InvalidArgument,
+            Reason::Invalid | Reason::BadRequest | Reason::NotAcceptable | Reason::UnsupportedMediaType => {
+                Code::InvalidArgument
+            }
             Reason::Forbidden => Code::PermissionDenied,
             Reason::Unauthorized => Code::Unauthenticated,
             Reason::Expired => Code::OutOfRange,

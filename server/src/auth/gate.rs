@@ -61,6 +61,11 @@ fn refuse(request: &Request, status: Status) -> Response {
     if content_type.starts_with("application/grpc") {
         return tonic::Status::from(status).into_http::<tonic::body::Body>().map(Body::new);
     }
+    let mut status = status;
+    if status.reason == Reason::Unauthorized {
+        // Kubernetes tells nobody why; over gRPC the reason is told, to people who set up clients.
+        status.message = "Unauthorized".to_owned();
+    }
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     (code, axum::Json(status.to_json())).into_response()
 }

@@ -254,6 +254,19 @@ impl Registry {
         self.shared.caches.watchers()
     }
 
+    /// An object of a kind with nothing in it, as Kubernetes writes one: what a bookmark carries.
+    pub(crate) fn blank(&self, kind: &'static Kind) -> serde_json::Value {
+        let mut blank = super::schema::blank::of(strategy(kind).schema());
+        blank["kind"] = kind.kind.into();
+        blank["apiVersion"] = kind.api_version().into();
+        blank
+    }
+
+    /// Whether the answer to a delete is the object, also when it is gone; else it is a Status.
+    pub(crate) fn tells_what_it_deleted(&self, kind: &'static Kind) -> bool {
+        strategy(kind).tells_what_it_deleted()
+    }
+
     /// The columns of a kind's table.
     pub fn columns(&self, kind: &'static Kind) -> &'static [Column] {
         strategy(kind).columns()

@@ -34,6 +34,7 @@ mod schema;
 mod selection;
 mod store;
 mod stored;
+mod strategic_merge;
 mod table;
 #[cfg(test)]
 mod tests;

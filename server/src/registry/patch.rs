@@ -1,4 +1,4 @@
-//! Patch: a change told as a difference (RFC 6902 and RFC 7386).
+//! Patch: a change told as a difference (RFC 6902, RFC 7386, or a strategic merge).
 
 use bytes::Bytes;
 use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status};
@@ -9,6 +9,7 @@ use super::current::{Current, ROUNDS_MAX};
 use super::error::MODIFIED;
 use super::kinds::{Part, read_scale, strategy, write_scale};
 use super::schema::json::Node;
+use super::strategic_merge;
 use super::update::{parse_revision, part, too_busy};
 use super::{FieldValidation, Patch, PatchKind, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
@@ -25,6 +26,7 @@ struct Difference {
 enum Form {
     Json(json_patch::Patch),
     Merge(Value),
+    Strategic(Value),
 }
 
 impl Registry {
@@ -83,7 +85,6 @@ impl Difference {
             Status::new(Reason::UnsupportedMediaType, message)
         };
         let form = match patch.kind {
-            PatchKind::Strategic => Err(refused("strategic merge patch")),
             PatchKind::Apply => Err(refused("server-side apply")),
             _ if patch.force => Err(Status::bad_request("force is only allowed for server-side apply")),
             PatchKind::Json => {
@@ -98,13 +99,13 @@ impl Difference {
                 }
                 Ok(Form::Json(patch))
             }
-            PatchKind::Merge => {
+            PatchKind::Merge | PatchKind::Strategic => {
                 let value: Value = serde_json::from_slice(&patch.body)
                     .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
                 if !value.is_object() {
                     return Err(Status::bad_request("error decoding patch: a merge patch must be an object"));
                 }
-                Ok(Form::Merge(value))
+                Ok(if patch.kind == PatchKind::Strategic { Form::Strategic(value) } else { Form::Merge(value) })
             }
         }?;
         Ok(Difference { form, written: patch.body.clone() })
@@ -116,12 +117,13 @@ impl Difference {
             Form::Json(patch) => {
                 patch.0.iter().any(|operation| operation.path().as_str() == "/metadata/resourceVersion")
             }
-            Form::Merge(value) => !value["metadata"]["resourceVersion"].is_null(),
+            Form::Merge(value) | Form::Strategic(value) => !value["metadata"]["resourceVersion"].is_null(),
         }
     }
 
-    fn apply(&self, value: &mut Value) -> Result<(), Status> {
+    fn apply(&self, value: &mut Value, schema: &str) -> Result<(), Status> {
         match &self.form {
+            Form::Strategic(patch) => strategic_merge::merge(value, patch, schema),
             Form::Merge(patch) => {
                 json_patch::merge(value, patch);
                 Ok(())
@@ -146,7 +148,6 @@ impl Difference {
         let mut served = current.object.clone();
         served.set(&["metadata", "resourceVersion"], current.revision.to_string());
         let mut value = if scale { read_scale(&served) } else { served.clone() }.into_value();
-        self.apply(&mut value)?;
         let api_version = kind.api_version();
         let rules = strategy(kind);
         let expected = if scale {
@@ -154,6 +155,7 @@ impl Difference {
         } else {
             Expected { api_version: &api_version, kind: kind.kind, schema: rules.schema() }
         };
+        self.apply(&mut value, expected.schema)?;
         let read = read_node(expected, &Node::of(&value))?;
         if validation == FieldValidation::Strict && !read.strict.is_empty() {
             return Err(self.strict(&read.strict));

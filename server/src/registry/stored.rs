@@ -85,6 +85,23 @@ impl StoredObject {
         self.inner.json.get_or_init(|| splice(&self.inner.raw, self.inner.revision)).clone()
     }
 
+    /// The object as an item of a list, which tells apiVersion and kind for all of its items.
+    pub fn item_json(&self) -> Bytes {
+        const HEAD: &[u8] = b"{\"metadata\":{";
+        let raw = &self.inner.raw;
+        if let Some(metadata) = metadata_of(raw).filter(|m| !m.has_resource_version) {
+            let mut out = BytesMut::with_capacity(raw.len() + 44);
+            out.put_slice(HEAD);
+            put_resource_version(&mut out, self.inner.revision, metadata.start == metadata.end);
+            out.put_slice(&raw[metadata.start..]);
+            return out.freeze();
+        }
+        let mut object = self.object().clone();
+        object.remove(&["apiVersion"]);
+        object.remove(&["kind"]);
+        encode(&object)
+    }
+
     /// The decoded object, with its resourceVersion.
     pub fn object(&self) -> &Object {
         self.inner.object.get_or_init(|| {

@@ -454,9 +454,9 @@ async fn scaling_changes_the_number_of_replicas_only() {
     assert_eq!((scaled.object().kind_name(), scaled.object().int(&["spec", "replicas"])), ("Scale", Some(3)));
     let stored = bed.registry.get(&me(), &Target { subresource: String::new(), ..scale }, 0).await.expect("there");
     assert_eq!((stored.object().int(&["spec", "replicas"]), stored.object().generation()), (Some(3), 2));
-    let strategic = Patch { kind: PatchKind::Strategic, body: "{}".into(), force: false };
+    let apply = Patch { kind: PatchKind::Apply, body: "{}".into(), force: false };
     let target = Target::object(kind("deployment"), "default", "d");
-    let error = bed.registry.patch(&me(), &target, &strategic, &WriteOptions::default()).await.expect_err("not served");
+    let error = bed.registry.patch(&me(), &target, &apply, &WriteOptions::default()).await.expect_err("not served");
     assert_eq!(error.reason, Reason::UnsupportedMediaType);
 }
 

@@ -18,14 +18,11 @@ mod list;
 mod service;
 mod watch;
 
-mod containers;
-mod kubelet;
 mod log;
 
 mod admin;
 mod probe;
 mod routes;
 
-pub use kubelet::Kubelets;
 pub use probe::KUBERNETES_VERSION;
 pub use routes::{PUBLIC_PATHS, ResourceOptions, routes};

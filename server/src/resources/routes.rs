@@ -18,9 +18,9 @@ use tonic::server::NamedService;
 use tower::{Service, ServiceExt};
 
 use super::admin::AdminService;
-use super::kubelet::Kubelets;
 use super::service::ResourceService;
 use super::{probe, refusal};
+use crate::kubelets::Kubelets;
 use crate::registry::Registry;
 use crate::storage::Engine;
 

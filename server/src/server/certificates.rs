@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::ServerError;
 use crate::clock::Clock;
 use crate::config::{Certificates, KubeletFiles};
+use crate::kubelets::Kubelets;
 use crate::pki::{self, Identity};
-use crate::resources::Kubelets;
 use crate::transport::{ClientCertificates, Tls, TlsFiles};
 
 /// What the TLS port needs.

@@ -21,6 +21,10 @@ impl Strategy for PodStrategy {
         "core/v1.Pod"
     }
 
+    fn tells_what_it_deleted(&self) -> bool {
+        true
+    }
+
     fn default(&self, object: &mut Object) {
         pod_defaults::spec(object.at_mut(&["spec"]), true);
         let status = object.at_mut(&["status"]);

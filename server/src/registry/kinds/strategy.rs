@@ -77,6 +77,11 @@ pub(crate) trait Strategy: Send + Sync {
         Grace::None
     }
 
+    /// Whether the answer to a delete is the object, also when it is gone; else it is a Status.
+    fn tells_what_it_deleted(&self) -> bool {
+        false
+    }
+
     /// Whether an object that is being deleted may now go.
     fn may_go(&self, object: &Object) -> bool {
         object.finalizers().next().is_none()

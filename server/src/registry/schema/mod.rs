@@ -19,6 +19,7 @@
 //!
 //! Invariant: an object that has passed [`decode`] has exactly the form in which Kubernetes would print it.
 
+pub(crate) mod blank;
 pub(crate) mod decode;
 pub(crate) mod json;
 pub(crate) mod table;

@@ -35,14 +35,14 @@ pub struct Kubelets {
 
 /// Where a node's kubelet listens.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Endpoint {
+pub(crate) struct Endpoint {
     node: String,
     host: String,
     port: u16,
 }
 
 /// The body of a kubelet's answer. Dropping it closes the connection.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     body: Incoming,
     _connection: AbortOnDropHandle<()>,
 }
@@ -76,7 +76,7 @@ impl Kubelets {
     ///
     /// # Errors
     /// `ServiceUnavailable` if the kubelet is away or is not who it should be; its own refusal otherwise.
-    pub(super) async fn get(&self, endpoint: &Endpoint, path: &str) -> Result<Answer, Status> {
+    pub(crate) async fn get(&self, endpoint: &Endpoint, path: &str) -> Result<Answer, Status> {
         let Endpoint { node, host, port } = endpoint;
         let away = |why: String| {
             let message = format!("the kubelet of node {node} at {host}:{port} cannot be reached: {why}");
@@ -151,7 +151,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// `ServiceUnavailable` if the node does not publish it.
-    pub(super) fn of(node: &Object) -> Result<Self, Status> {
+    pub(crate) fn of(node: &Object) -> Result<Self, Status> {
         let unknown = |what: &str| {
             Status::new(
                 Reason::ServiceUnavailable,
@@ -175,7 +175,7 @@ impl Endpoint {
 
 impl Answer {
     /// The next bytes; `None` at the end. Safe to cancel.
-    pub(super) async fn next(&mut self) -> Option<Result<Bytes, hyper::Error>> {
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, hyper::Error>> {
         loop {
             match self.body.frame().await? {
                 Ok(frame) => match frame.into_data() {

@@ -1,0 +1,220 @@
+//! What is served: the groups, their versions and resources, in the aggregated form (`apidiscovery.k8s.io/v2`) and in the
+//! older ones, a document each.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use listwatch_proto::resource::{KINDS, Kind, Status};
+use serde_json::{Value, json};
+
+use super::answer;
+use super::negotiate::{self, Discovery, Encoding};
+
+/// The verbs of a resource, by name.
+const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
+/// The media type of the aggregated form, word for word as clients ask for it.
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// `/api`.
+pub(super) fn core_versions(headers: &HeaderMap) -> Result<Response, Status> {
+    match negotiate::discovery(headers)? {
+        Discovery::Aggregated => Ok(aggregated(headers, &[""])),
+        Discovery::Plain(encoding) => {
+            let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            let address = json!([{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]);
+            let versions = json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": address});
+            Ok(answer::value(StatusCode::OK, encoding, &versions))
+        }
+    }
+}
+
+/// `/apis`.
+pub(super) fn groups(headers: &HeaderMap) -> Result<Response, Status> {
+    let names = group_names();
+    match negotiate::discovery(headers)? {
+        Discovery::Aggregated => Ok(aggregated(headers, &names)),
+        Discovery::Plain(encoding) => {
+            let groups: Vec<Value> = names.iter().map(|name| group_object(name)).collect();
+            let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
+            Ok(answer::value(StatusCode::OK, encoding, &list))
+        }
+    }
+}
+
+/// `/apis/apps`.
+pub(super) fn group(headers: &HeaderMap, name: &str) -> Result<Response, Status> {
+    let mut group = group_object(name);
+    group["kind"] = "APIGroup".into();
+    group["apiVersion"] = "v1".into();
+    Ok(answer::value(StatusCode::OK, plain(headers)?, &group))
+}
+
+/// `/api/v1`, `/apis/apps/v1`.
+pub(super) fn resources(headers: &HeaderMap, group: &str, version: &str) -> Result<Response, Status> {
+    let encoding = plain(headers)?;
+    let kinds = KINDS.iter().filter(|k| k.group == group && k.version == version);
+    let mut resources: Vec<Value> = kinds.flat_map(legacy).collect();
+    resources.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
+    if !group.is_empty() {
+        list["apiVersion"] = "v1".into();
+    }
+    Ok(answer::value(StatusCode::OK, encoding, &list))
+}
+
+fn plain(headers: &HeaderMap) -> Result<Encoding, Status> {
+    Ok(negotiate::form(headers)?.encoding)
+}
+
+fn group_names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = Vec::new();
+    for kind in KINDS.iter().filter(|k| !k.group.is_empty()) {
+        if !names.contains(&kind.group) {
+            names.push(kind.group);
+        }
+    }
+    names
+}
+
+fn group_object(name: &str) -> Value {
+    let mut versions: Vec<&str> = Vec::new();
+    for kind in KINDS.iter().filter(|k| k.group == name) {
+        if !versions.contains(&kind.version) {
+            versions.push(kind.version);
+        }
+    }
+    let versions: Vec<Value> =
+        versions.iter().map(|v| json!({"groupVersion": format!("{name}/{v}"), "version": v})).collect();
+    json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
+}
+
+/// The resource and its parts in the form of `APIResourceList`.
+fn legacy(kind: &'static Kind) -> Vec<Value> {
+    let mut main = json!({
+        "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
+        "verbs": VERBS, "storageVersionHash": storage_hash(kind),
+    });
+    if !kind.short_names.is_empty() {
+        main["shortNames"] = json!(kind.short_names);
+    }
+    if !kind.categories.is_empty() {
+        main["categories"] = json!(kind.categories);
+    }
+    let parts = kind.subresources.iter().map(|part| {
+        let (group, version, name, verbs) = part_of(kind, part);
+        let mut value = json!({
+            "name": format!("{}/{part}", kind.plural), "singularName": "", "namespaced": kind.namespaced, "kind": name,
+            "verbs": verbs,
+        });
+        if (group, version) != (kind.group, kind.version) {
+            value["group"] = group.into();
+            value["version"] = version.into();
+        }
+        value
+    });
+    std::iter::once(main).chain(parts).collect()
+}
+
+/// The kind that a part answers in, and its verbs.
+fn part_of(kind: &'static Kind, part: &str) -> (&'static str, &'static str, &'static str, &'static [&'static str]) {
+    match part {
+        "scale" => ("autoscaling", "v1", "Scale", &["get", "patch", "update"]),
+        "binding" => (kind.group, kind.version, "Binding", &["create"]),
+        "log" => (kind.group, kind.version, kind.kind, &["get"]),
+        "finalize" => (kind.group, kind.version, kind.kind, &["update"]),
+        _ => (kind.group, kind.version, kind.kind, &["get", "patch", "update"]),
+    }
+}
+
+/// Stands for the form in which objects of a kind are stored; clients only compare it.
+fn storage_hash(kind: &Kind) -> String {
+    use base64::Engine as _;
+    let mut hasher = DefaultHasher::new();
+    (kind.group, kind.version, kind.kind).hash(&mut hasher);
+    base64::engine::general_purpose::STANDARD.encode(hasher.finish().to_be_bytes())
+}
+
+fn aggregated(headers: &HeaderMap, groups: &[&str]) -> Response {
+    let items: Vec<Value> = groups.iter().map(|group| aggregated_group(group)).collect();
+    let list = json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+    });
+    let text = list.to_string();
+    let etag = etag(&text);
+    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|given| given.as_bytes() == etag.as_bytes());
+    let mut response = if known {
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response
+    } else {
+        answer::whole(StatusCode::OK, Encoding::Json, (text + "\n").into())
+    };
+    let put = response.headers_mut();
+    put.insert(header::CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+    put.insert(header::VARY, HeaderValue::from_static("Accept"));
+    put.insert(header::CACHE_CONTROL, HeaderValue::from_static("public"));
+    put.insert(header::ETAG, HeaderValue::from_str(&etag).expect("hexadecimal digits in quotes are a header value"));
+    response
+}
+
+/// A quoted fingerprint of a document.
+pub(super) fn etag(text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("\"{:016X}\"", hasher.finish())
+}
+
+fn aggregated_group(group: &str) -> Value {
+    let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+    let mut versions: Vec<(&str, Vec<Value>)> = Vec::new();
+    for kind in KINDS.iter().filter(|k| k.group == group) {
+        let resource = aggregated_resource(kind);
+        match versions.iter_mut().find(|(version, _)| *version == kind.version) {
+            Some((_, resources)) => resources.push(resource),
+            None => versions.push((kind.version, vec![resource])),
+        }
+    }
+    let versions: Vec<Value> = versions
+        .into_iter()
+        .map(|(version, mut resources)| {
+            resources.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
+            json!({"version": version, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated_resource(kind: &'static Kind) -> Value {
+    let response_kind =
+        |group: &str, version: &str, name: &str| json!({"group": group, "version": version, "kind": name});
+    let mut resource = json!({
+        "resource": kind.plural,
+        "responseKind": response_kind("", "", kind.kind),
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": kind.singular,
+        "verbs": VERBS,
+    });
+    if !kind.short_names.is_empty() {
+        resource["shortNames"] = json!(kind.short_names);
+    }
+    if !kind.categories.is_empty() {
+        resource["categories"] = json!(kind.categories);
+    }
+    let parts: Vec<Value> = kind
+        .subresources
+        .iter()
+        .map(|part| {
+            let (group, version, name, verbs) = part_of(kind, part);
+            let own = (group, version) == (kind.group, kind.version);
+            let (group, version) = if own { ("", "") } else { (group, version) };
+            json!({"subresource": part, "responseKind": response_kind(group, version, name), "verbs": verbs})
+        })
+        .collect();
+    if !parts.is_empty() {
+        resource["subresources"] = parts.into();
+    }
+    resource
+}

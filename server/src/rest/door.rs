@@ -1,0 +1,103 @@
+//! From a request to the verb.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::any;
+use http::Method;
+use listwatch_proto::resource::{Reason, Status};
+use tokio_util::sync::CancellationToken;
+
+use super::negotiate::{self, Shape};
+use super::objects::{Ask, encoding_of};
+use super::path::{self, Named};
+use super::query::{Query, Read};
+use super::table::Carried;
+use super::{answer, discovery, list, log, watch};
+use crate::kubelets::Kubelets;
+use crate::registry::{Registry, RequestContext, Target};
+
+/// What the door needs.
+#[derive(Clone, Debug)]
+pub(crate) struct RestDoor {
+    pub(crate) registry: Registry,
+    /// How kubelets are reached for logs; `None` = not at all.
+    pub(crate) kubelets: Option<Arc<Kubelets>>,
+    /// The end of the server: streams end with it.
+    pub(crate) stopping: CancellationToken,
+}
+
+/// The router of the door: `/api` and `/apis` and everything below. It must stand behind a gate that puts a request
+/// context into each request, and on the multi-thread runtime.
+pub(crate) fn routes(door: RestDoor) -> Router {
+    let mut router = Router::new();
+    for path in ["/api", "/api/{*rest}", "/apis", "/apis/{*rest}"] {
+        router = router.route(path, any(serve));
+    }
+    router.with_state(Arc::new(door))
+}
+
+async fn serve(State(door): State<Arc<RestDoor>>, request: Request) -> Response {
+    let encoding = encoding_of(&request);
+    door.answer(request).await.unwrap_or_else(|status| answer::failure(&status, encoding))
+}
+
+impl RestDoor {
+    async fn answer(&self, request: Request) -> Result<Response, Status> {
+        let named = path::read(request.uri().path());
+        let headers = request.headers();
+        match named {
+            Named::Nothing => Ok(answer::page_not_found()),
+            Named::UnknownResource => Err(unknown_resource()),
+            Named::Resource { target, watch } => self.verb(request, &target, watch).await,
+            _ if request.method() != Method::GET => Err(not_allowed()),
+            Named::CoreVersions => discovery::core_versions(headers),
+            Named::Groups => discovery::groups(headers),
+            Named::Group(name) => discovery::group(headers, name),
+            Named::GroupVersion(group, version) => discovery::resources(headers, group, version),
+        }
+    }
+
+    async fn verb(&self, request: Request, target: &Target, watched: bool) -> Result<Response, Status> {
+        let context = request
+            .extensions()
+            .get::<Arc<RequestContext>>()
+            .cloned()
+            .ok_or_else(|| Status::internal("the request has not been authenticated"))?;
+        let query = Query::read(request.uri().query().unwrap_or_default());
+        let form = negotiate::form(request.headers())?;
+        let carried =
+            if form.shape == Shape::Table { Carried::read(query.include_object())? } else { Carried::Metadata };
+        let ask = Ask { registry: &self.registry, context: &context, target, query: &query, form, carried };
+        let is_collection = target.name.is_empty();
+        match *request.method() {
+            Method::GET if is_collection || watched => match query.list_or_watch(watched)? {
+                Read::List(options) => list::list(&self.registry, &context, target, &options, form, carried).await,
+                Read::Watch(watching) => {
+                    let stopping = self.stopping.clone();
+                    watch::watch(&self.registry, &context, target, watching, (form, carried), stopping).await
+                }
+            },
+            Method::GET if target.subresource == "log" => {
+                let kubelets = self.kubelets.as_deref();
+                log::log(&self.registry, &context, kubelets, target, &query, self.stopping.clone()).await
+            }
+            Method::GET => ask.get().await,
+            Method::POST if is_collection || !target.subresource.is_empty() => ask.create(request).await,
+            Method::PUT if !is_collection => ask.update(request).await,
+            Method::PATCH if !is_collection => ask.patch(request).await,
+            Method::DELETE if !is_collection => ask.delete(request).await,
+            _ => Err(not_allowed()),
+        }
+    }
+}
+
+fn unknown_resource() -> Status {
+    Status::new(Reason::NotFound, "the server could not find the requested resource")
+}
+
+fn not_allowed() -> Status {
+    Status::new(Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
+}

@@ -1,0 +1,168 @@
+//! Lists, written piece by piece: only the items that are being written are held as text.
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::stream;
+use http::{HeaderValue, StatusCode, header};
+use listwatch_proto::resource::Status;
+use serde_json::{Value, json};
+
+use super::answer;
+use super::negotiate::{Encoding, Form, Shape};
+use super::table::{self, Carried};
+use crate::registry::{ListOptions, ListPage, Registry, RequestContext, StoredObject, Target};
+
+/// Bytes of one piece, about. A list that fits into one is answered with its length.
+const PIECE_BYTES: usize = 128 << 10;
+
+/// Answers a list.
+pub(super) async fn list(
+    registry: &Registry,
+    context: &RequestContext,
+    target: &Target,
+    options: &ListOptions,
+    form: Form,
+    carried: Carried,
+) -> Result<Response, Status> {
+    if form.shape == Shape::Metadata {
+        let list = format!("{}List", target.kind.kind);
+        return Err(not_acceptable("PartialObjectMetadata", &format!("a list (*core.{list})"), "is"));
+    }
+    let page = registry.list(context, target, options).await?;
+    let mut writer = Writer::new(registry.clone(), target, page, form, carried);
+    let first = writer.piece();
+    if writer.is_done() || form.encoding == Encoding::Yaml {
+        let mut whole = BytesMut::from(first.as_ref());
+        while !writer.is_done() {
+            whole.put(writer.piece());
+        }
+        return Ok(answer::whole(StatusCode::OK, form.encoding, whole.freeze()));
+    }
+    let pieces = stream::unfold((Some(first), writer), |(first, mut writer)| async move {
+        match first {
+            Some(first) => Some((Ok::<_, std::convert::Infallible>(first), (None, writer))),
+            None if writer.is_done() => None,
+            None => Some((Ok(writer.piece()), (None, writer))),
+        }
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+/// 406: a form that does not fit to what was asked of.
+pub(super) fn not_acceptable(asked: &str, is: &str, verb: &str) -> Status {
+    let message = format!("you requested {asked}, but the requested object {verb} {is}");
+    Status { code: 406, ..Status::new(listwatch_proto::resource::Reason::NotAcceptable, message) }
+}
+
+/// Writes a list in pieces.
+struct Writer {
+    registry: Registry,
+    form: Form,
+    carried: Carried,
+    /// What stands before the items; taken by the first piece.
+    head: Option<String>,
+    items: std::vec::IntoIter<StoredObject>,
+    written: usize,
+    done: bool,
+}
+
+impl Writer {
+    fn new(registry: Registry, target: &Target, page: ListPage, form: Form, carried: Carried) -> Writer {
+        let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+        if !page.continue_token.is_empty() {
+            metadata["continue"] = page.continue_token.into();
+        }
+        if let Some(remaining) = page.remaining {
+            metadata["remainingItemCount"] = remaining.into();
+        }
+        let meta_version = format!("meta.k8s.io/{}", form.version);
+        let head = match form.shape {
+            Shape::Table => format!(
+                "{{\"kind\":\"Table\",\"apiVersion\":\"{meta_version}\",\"metadata\":{metadata},\"columnDefinitions\":{},\
+                 \"rows\":[",
+                table::columns(&registry, target.kind)
+            ),
+            Shape::Object => format!(
+                "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+                target.kind.kind,
+                target.kind.api_version()
+            ),
+            Shape::Metadata | Shape::MetadataList => format!(
+                "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"{meta_version}\",\"metadata\":{metadata},\
+                 \"items\":["
+            ),
+        };
+        Writer { registry, form, carried, head: Some(head), items: page.items.into_iter(), written: 0, done: false }
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn piece(&mut self) -> Bytes {
+        let mut out = BytesMut::with_capacity(PIECE_BYTES);
+        if let Some(head) = self.head.take() {
+            out.put(head.as_bytes());
+        }
+        while out.len() < PIECE_BYTES {
+            let Some(item) = self.items.next() else {
+                out.put_slice(b"]}\n");
+                self.done = true;
+                break;
+            };
+            if self.written > 0 {
+                out.put_u8(b',');
+            }
+            self.written += 1;
+            match self.form.shape {
+                Shape::Object => out.put(item.item_json()),
+                Shape::Table => out.put(table::row(&self.registry, &item, self.carried, self.form.version).as_bytes()),
+                Shape::Metadata | Shape::MetadataList => out.put(table::metadata(&item, self.form.version)),
+            }
+        }
+        out.freeze()
+    }
+}
+
+/// One object in the form that was asked for.
+pub(super) fn one(
+    registry: &Registry,
+    object: &StoredObject,
+    form: Form,
+    carried: Carried,
+    code: StatusCode,
+) -> Result<Response, Status> {
+    let kind = object.kind();
+    let json = match form.shape {
+        Shape::Object => object.json(),
+        Shape::Metadata => table::metadata(object, form.version),
+        Shape::MetadataList => {
+            return Err(not_acceptable(
+                "PartialObjectMetadataList",
+                &format!("a list (*core.{})", kind.kind),
+                "is not",
+            ));
+        }
+        Shape::Table => {
+            let row = table::row(registry, object, carried, form.version);
+            let table = json!({
+                "kind": "Table", "apiVersion": format!("meta.k8s.io/{}", form.version),
+                "metadata": {"resourceVersion": object.revision().to_string()},
+                "columnDefinitions": table::columns(registry, kind), "rows": [],
+            });
+            table_with_row(&table, &row)
+        }
+    };
+    let mut json = BytesMut::from(json.as_ref());
+    json.put_u8(b'\n');
+    Ok(answer::whole(code, form.encoding, json.freeze()))
+}
+
+/// A table with one row put in, which is text already.
+pub(super) fn table_with_row(table: &Value, row: &str) -> Bytes {
+    // `rows` is the last key in order.
+    Bytes::from(table.to_string().replacen("\"rows\":[]", &format!("\"rows\":[{row}]"), 1))
+}

@@ -1,0 +1,58 @@
+//! The log of a container as plain text, as it is written.
+
+use axum::body::Body;
+use axum::response::Response;
+use futures::{StreamExt, stream};
+use http::{HeaderValue, header};
+use listwatch_proto::resource::{Cause, Status};
+use tokio_util::sync::CancellationToken;
+
+use super::query::{self, Query};
+use crate::kubelets::{Kubelets, LogQuery, open_log};
+use crate::registry::{Registry, RequestContext, Target};
+
+/// Answers `GET …/pods/NAME/log`.
+pub(super) async fn log(
+    registry: &Registry,
+    context: &RequestContext,
+    kubelets: Option<&Kubelets>,
+    target: &Target,
+    query: &Query,
+    stopping: CancellationToken,
+) -> Result<Response, Status> {
+    let answer = open_log(registry, context, kubelets, target, &log_query(query)?).await?;
+    let pieces = stream::unfold(answer, |answer| async {
+        let mut answer = answer?;
+        // A log that breaks off ends the body without its last piece, which every client sees as an error.
+        answer.next().await.map(|piece| (piece, Some(answer)))
+    });
+    let mut response = Response::new(Body::from_stream(pieces.take_until(stopping.cancelled_owned())));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    Ok(response)
+}
+
+fn log_query(query: &Query) -> Result<LogQuery, Status> {
+    let read = LogQuery {
+        container: query.text("container").to_owned(),
+        follow: query.flag("follow").unwrap_or(false),
+        previous: query.flag("previous").unwrap_or(false),
+        timestamps: query.flag("timestamps").unwrap_or(false),
+        tail_lines: query.int("tailLines")?,
+        since_seconds: query.int("sinceSeconds")?,
+        limit_bytes: query.int("limitBytes")?,
+    };
+    let fault = |field: &str, value: i64, why: &str| {
+        let message = format!("Invalid value: {value}: {why}");
+        let cause = Cause { reason: "FieldValueInvalid".to_owned(), field: field.to_owned(), message };
+        query::invalid("PodLogOptions", vec![cause])
+    };
+    match (read.tail_lines, read.since_seconds, read.limit_bytes) {
+        (Some(lines), ..) if lines < 0 => Err(fault("tailLines", lines, "must be greater than or equal to 0")),
+        (_, Some(seconds), _) if seconds < 1 => Err(fault("sinceSeconds", seconds, "must be greater than 0")),
+        (_, _, Some(bytes)) if bytes < 1 => Err(fault("limitBytes", bytes, "must be greater than 0")),
+        _ if !query.text("sinceTime").is_empty() => {
+            Err(Status::bad_request("sinceTime is not served; use sinceSeconds"))
+        }
+        _ => Ok(read),
+    }
+}

@@ -1,0 +1,24 @@
+//! The Kubernetes REST API: a thin door over the registry, as thin as the gRPC one beside it.
+//!
+//! * [`path`]: what a path names; [`query`]: what its parameters ask; [`negotiate`]: in which form the answer goes
+//! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`]: what a client sent
+//! * [`list`] and [`watch`]: collections, streamed; [`table`]: rows of columns; [`log`]: the log of a container
+//! * [`discovery`]: what is served; [`answer`]: objects and failures as HTTP answers
+//!
+//! Invariants: paths, parameters, codes and words are those of kube-apiserver 1.36; what a verb means is the registry's
+//! business alone; a list or a watch of any length is written piece by piece.
+
+mod answer;
+mod body;
+mod discovery;
+mod door;
+mod list;
+mod log;
+mod negotiate;
+mod objects;
+mod path;
+mod query;
+mod table;
+mod watch;
+
+pub(crate) use door::{RestDoor, routes};

@@ -1,0 +1,187 @@
+//! In which form an answer goes: the first acceptable one of the Accept header, as kube-apiserver 1.36 chooses.
+//!
+//! Weights (`q=`) are not looked at, as upstream does not.
+
+use http::{HeaderMap, header};
+use listwatch_proto::resource::{Reason, Status};
+
+/// JSON or YAML.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// `application/json`.
+    Json,
+    /// `application/yaml`.
+    Yaml,
+}
+
+/// What is shown of the objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// They themselves.
+    Object,
+    /// Rows of columns.
+    Table,
+    /// `PartialObjectMetadata`, of one object.
+    Metadata,
+    /// `PartialObjectMetadataList`, of a collection.
+    MetadataList,
+}
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Form {
+    /// How it is written.
+    pub(super) encoding: Encoding,
+    /// What is shown.
+    pub(super) shape: Shape,
+    /// Of a shape other than the object: `v1` or `v1beta1` of `meta.k8s.io`.
+    pub(super) version: &'static str,
+}
+
+/// One media type of an Accept header.
+struct Accepted<'a> {
+    media_type: &'a str,
+    params: Vec<(&'a str, &'a str)>,
+}
+
+impl Accepted<'_> {
+    fn param(&self, name: &str) -> &str {
+        self.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+    }
+
+    fn encoding(&self) -> Option<Encoding> {
+        match self.media_type {
+            "*/*" | "application/json" => Some(Encoding::Json),
+            "application/yaml" => Some(Encoding::Yaml),
+            _ => None,
+        }
+    }
+}
+
+fn accepted(text: &str) -> impl Iterator<Item = Accepted<'_>> {
+    text.split(',').map(|one| {
+        let mut words = one.split(';').map(str::trim);
+        let media_type = words.next().unwrap_or_default();
+        Accepted { media_type, params: words.filter_map(|word| word.split_once('=')).collect() }
+    })
+}
+
+fn accept(headers: &HeaderMap) -> &str {
+    let text = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if text.trim().is_empty() { "*/*" } else { text }
+}
+
+/// The form in which objects go.
+///
+/// # Errors
+/// `NotAcceptable` if there is none that client and server both know.
+pub(super) fn form(headers: &HeaderMap) -> Result<Form, NotAcceptable> {
+    let mut knows_the_encoding = false;
+    for one in accepted(accept(headers)) {
+        let Some(encoding) = one.encoding() else { continue };
+        knows_the_encoding = true;
+        let shape = match one.param("as") {
+            "" => return Ok(Form { encoding, shape: Shape::Object, version: "v1" }),
+            "Table" => Shape::Table,
+            "PartialObjectMetadata" => Shape::Metadata,
+            "PartialObjectMetadataList" => Shape::MetadataList,
+            _ => continue,
+        };
+        let version = match one.param("v") {
+            "v1" => "v1",
+            "v1beta1" => "v1beta1",
+            _ => continue,
+        };
+        if one.param("g") == "meta.k8s.io" {
+            return Ok(Form { encoding, shape, version });
+        }
+    }
+    Err(if knows_the_encoding { NotAcceptable::Transform } else { NotAcceptable::Type })
+}
+
+/// How a failure is written: YAML only if YAML was asked for first.
+pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
+    accepted(accept(headers)).find_map(|one| one.encoding()).unwrap_or(Encoding::Json)
+}
+
+/// What of discovery is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Discovery {
+    /// All groups in one document, `apidiscovery.k8s.io/v2`.
+    Aggregated,
+    /// One document a group version.
+    Plain(Encoding),
+}
+
+/// The form in which `/api` and `/apis` go.
+///
+/// # Errors
+/// As [`form`].
+pub(super) fn discovery(headers: &HeaderMap) -> Result<Discovery, NotAcceptable> {
+    let mut knows_the_encoding = false;
+    for one in accepted(accept(headers)) {
+        let Some(encoding) = one.encoding() else { continue };
+        knows_the_encoding = true;
+        match (one.param("as"), one.param("g"), one.param("v")) {
+            ("", ..) => return Ok(Discovery::Plain(encoding)),
+            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return Ok(Discovery::Aggregated),
+            _ => {}
+        }
+    }
+    Err(if knows_the_encoding { NotAcceptable::Transform } else { NotAcceptable::Type })
+}
+
+/// There is no form that both know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotAcceptable {
+    /// The media types are known, what they shall show is not.
+    Transform,
+    /// No media type is known.
+    Type,
+}
+
+impl From<NotAcceptable> for Status {
+    fn from(refusal: NotAcceptable) -> Status {
+        let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+        let message = match refusal {
+            NotAcceptable::Transform => format!("only the following media types are accepted: {types}"),
+            NotAcceptable::Type => {
+                format!("only the following media types are accepted: {types}")
+            }
+        };
+        Status { code: 406, ..Status::new(Reason::NotAcceptable, message) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(accept: &str) -> Result<(Encoding, Shape, &'static str), NotAcceptable> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, accept.parse().expect("a header"));
+        form(&headers).map(|form| (form.encoding, form.shape, form.version))
+    }
+
+    #[test]
+    fn the_first_acceptable_form_wins() {
+        let object = Ok((Encoding::Json, Shape::Object, "v1"));
+        for text in [
+            "",
+            "*/*",
+            "application/json",
+            "application/vnd.kubernetes.protobuf,application/json",
+            "text/html, */*;q=0",
+        ] {
+            assert_eq!(asked(text), object, "{text}");
+        }
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+        assert_eq!(asked(table), Ok((Encoding::Json, Shape::Table, "v1")));
+        assert_eq!(
+            asked("application/json;as=Table;v=v9;g=meta.k8s.io,application/yaml"),
+            Ok((Encoding::Yaml, Shape::Object, "v1"))
+        );
+        assert_eq!(asked("application/json;as=Foo;v=v1;g=meta.k8s.io"), Err(NotAcceptable::Transform));
+        assert_eq!(asked("text/html"), Err(NotAcceptable::Type));
+    }
+}

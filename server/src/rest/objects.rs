@@ -1,0 +1,98 @@
+//! The verbs on one object.
+
+use axum::extract::Request;
+use axum::response::Response;
+use http::StatusCode;
+use listwatch_proto::resource::Status;
+use serde_json::json;
+
+use super::answer;
+use super::body;
+use super::list::one;
+use super::negotiate::{self, Encoding, Form};
+use super::query::Query;
+use super::table::Carried;
+use crate::registry::{Deleted, Patch, PatchKind, Registry, RequestContext, Target, Written};
+
+/// A request on one object, as far as the verbs need it.
+pub(super) struct Ask<'a> {
+    pub(super) registry: &'a Registry,
+    pub(super) context: &'a RequestContext,
+    pub(super) target: &'a Target,
+    pub(super) query: &'a Query,
+    pub(super) form: Form,
+    pub(super) carried: Carried,
+}
+
+impl Ask<'_> {
+    pub(super) async fn get(&self) -> Result<Response, Status> {
+        if matches!(self.target.name.as_str(), "." | "..") {
+            let name = &self.target.name;
+            return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: may not be '{name}'")));
+        }
+        let object = self.registry.get(self.context, self.target, self.query.min_revision()?).await?;
+        one(self.registry, &object, self.form, self.carried, StatusCode::OK)
+    }
+
+    pub(super) async fn create(&self, request: Request) -> Result<Response, Status> {
+        let options = self.query.write_options()?;
+        let headers = request.headers().clone();
+        let json = body::object(&headers, body::bytes(request).await?)?;
+        let written = self.registry.create(self.context, self.target, &json, &options).await?;
+        self.written(&written, StatusCode::CREATED)
+    }
+
+    pub(super) async fn update(&self, request: Request) -> Result<Response, Status> {
+        let options = self.query.write_options()?;
+        let headers = request.headers().clone();
+        let json = body::object(&headers, body::bytes(request).await?)?;
+        let written = self.registry.update(self.context, self.target, &json, &options).await?;
+        self.written(&written, if written.created { StatusCode::CREATED } else { StatusCode::OK })
+    }
+
+    pub(super) async fn patch(&self, request: Request) -> Result<Response, Status> {
+        let options = self.query.write_options()?;
+        let kind = body::patch_kind(request.headers())?;
+        let mut bytes = body::bytes(request).await?;
+        if kind == PatchKind::Apply {
+            bytes = body::from_yaml(&bytes)?;
+        }
+        let patch = Patch { kind, body: bytes, force: self.query.force() };
+        let written = self.registry.patch(self.context, self.target, &patch, &options).await?;
+        self.written(&written, if written.created { StatusCode::CREATED } else { StatusCode::OK })
+    }
+
+    pub(super) async fn delete(&self, request: Request) -> Result<Response, Status> {
+        let options = self.query.delete_options()?;
+        let headers = request.headers().clone();
+        let options = body::delete_options(&headers, body::bytes(request).await?, options)?;
+        let deleted = self.registry.delete(self.context, self.target, &options).await?;
+        self.deleted(&deleted)
+    }
+
+    fn deleted(&self, deleted: &Deleted) -> Result<Response, Status> {
+        let object = &deleted.object;
+        if !deleted.removed || self.registry.tells_what_it_deleted(object.kind()) {
+            return one(self.registry, object, self.form, self.carried, StatusCode::OK);
+        }
+        let kind = object.kind();
+        let mut details = json!({"name": object.name(), "kind": kind.plural, "uid": object.uid()});
+        if !kind.group.is_empty() {
+            details["group"] = kind.group.into();
+        }
+        let status =
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
+        Ok(answer::value(StatusCode::OK, self.form.encoding, &status))
+    }
+
+    fn written(&self, written: &Written, code: StatusCode) -> Result<Response, Status> {
+        let mut response = one(self.registry, &written.object, self.form, self.carried, code)?;
+        answer::warn(&mut response, &written.warnings);
+        Ok(response)
+    }
+}
+
+/// The encoding of a failure.
+pub(super) fn encoding_of(request: &Request) -> Encoding {
+    negotiate::encoding(request.headers())
+}

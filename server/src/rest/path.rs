@@ -1,0 +1,143 @@
+//! The grammar of paths.
+//!
+//! ```text
+//! /api  /apis  /apis/GROUP                                      discovery
+//! /api/v1/…  /apis/GROUP/VERSION/…                              a group version, and below it:
+//!   [watch/][namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]
+//! ```
+
+use listwatch_proto::resource::{KINDS, Kind};
+
+use crate::registry::Target;
+
+/// What a path names.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    /// `/api`: the versions of the core group.
+    CoreVersions,
+    /// `/apis`: the groups.
+    Groups,
+    /// `/apis/apps`.
+    Group(&'static str),
+    /// `/api/v1`, `/apis/apps/v1`: the resources of a group version.
+    GroupVersion(&'static str, &'static str),
+    /// A collection, an object or a part of one.
+    Resource {
+        /// Which.
+        target: Target,
+        /// Asked for under the old prefix `watch/`.
+        watch: bool,
+    },
+    /// A served group version, but nothing that it has.
+    UnknownResource,
+    /// No path of this API.
+    Nothing,
+}
+
+/// Reads a path, percent-encoded as it came.
+pub(super) fn read(path: &str) -> Named {
+    let path = path.strip_suffix('/').filter(|p| !p.is_empty()).unwrap_or(path);
+    let Some(parts) = path.strip_prefix('/').map(|p| p.split('/').map(decoded).collect::<Vec<_>>()) else {
+        return Named::Nothing;
+    };
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match parts.as_slice() {
+        ["api"] => Named::CoreVersions,
+        ["apis"] => Named::Groups,
+        ["apis", group] => known_group(group).map_or(Named::Nothing, Named::Group),
+        ["api", version, rest @ ..] => below("", version, rest),
+        ["apis", group, version, rest @ ..] if !group.is_empty() => below(group, version, rest),
+        _ => Named::Nothing,
+    }
+}
+
+fn known_group(group: &str) -> Option<&'static str> {
+    KINDS.iter().map(|k| k.group).find(|g| *g == group && !g.is_empty())
+}
+
+fn below(group: &str, version: &str, rest: &[&str]) -> Named {
+    let Some(kind) = KINDS.iter().find(|k| k.group == group && k.version == version) else { return Named::Nothing };
+    let (group, version) = (kind.group, kind.version);
+    match rest {
+        [] => Named::GroupVersion(group, version),
+        ["watch", rest @ ..] if !rest.is_empty() => resource(group, version, rest, true),
+        rest => resource(group, version, rest, false),
+    }
+}
+
+fn resource(group: &'static str, version: &'static str, parts: &[&str], watch: bool) -> Named {
+    let found =
+        |target: Option<Target>| target.map_or(Named::UnknownResource, |target| Named::Resource { target, watch });
+    if let ["namespaces", namespace, plural, rest @ ..] = parts
+        && let Some(kind) = Kind::by_plural(group, version, plural)
+    {
+        return found(target(kind, namespace, rest).filter(|_| kind.namespaced));
+    }
+    let [plural, rest @ ..] = parts else { return Named::UnknownResource };
+    let Some(kind) = Kind::by_plural(group, version, plural) else { return Named::UnknownResource };
+    // An object of a namespaced kind is only below its namespace.
+    found(target(kind, "", rest).filter(|t| !kind.namespaced || t.name.is_empty()))
+}
+
+fn target(kind: &'static Kind, namespace: &str, rest: &[&str]) -> Option<Target> {
+    match rest {
+        [] => Some(Target::collection(kind, namespace)),
+        // A cluster-wide path has no namespace between its slashes; a collection may.
+        [name] if !name.is_empty() => Some(Target::object(kind, namespace, *name)),
+        [name, part] if !name.is_empty() && kind.has_subresource(part) => {
+            Some(Target::object(kind, namespace, *name).with_subresource(*part))
+        }
+        _ => None,
+    }
+}
+
+/// A part of a path without its percent signs; what does not decode stays as it is.
+fn decoded(part: &str) -> String {
+    percent_encoding::percent_decode_str(part).decode_utf8().map_or_else(|_| part.to_owned(), Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource_of(path: &str) -> Option<(String, bool)> {
+        match read(path) {
+            Named::Resource { target: t, watch } => {
+                Some((format!("{} {}/{} {}", t.kind.plural, t.namespace, t.name, t.subresource), watch))
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn paths_name_collections_objects_and_their_parts() {
+        for (path, expected, watch) in [
+            ("/api/v1/pods", "pods / ", false),
+            ("/api/v1/pods/", "pods / ", false),
+            ("/api/v1/namespaces/default/pods", "pods default/ ", false),
+            ("/api/v1/namespaces//pods", "pods / ", false),
+            ("/api/v1/namespaces/default/pods/a%20b", "pods default/a b ", false),
+            ("/api/v1/namespaces/default/pods/a/status", "pods default/a status", false),
+            ("/api/v1/namespaces/default", "namespaces /default ", false),
+            ("/api/v1/namespaces/default/finalize", "namespaces /default finalize", false),
+            ("/api/v1/watch/namespaces/default/pods/a", "pods default/a ", true),
+            ("/apis/apps/v1/namespaces/n/deployments/d/scale", "deployments n/d scale", false),
+        ] {
+            assert_eq!(resource_of(path), Some((expected.to_owned(), watch)), "{path}");
+        }
+    }
+
+    #[test]
+    fn other_paths_are_told_apart() {
+        for path in
+            ["/api/v1/gizmos", "/api/v1//pods", "/api/v1/pods/a", "/api/v1/namespaces/n/nodes", "/apis/apps/v1/pods"]
+        {
+            assert_eq!(read(path), Named::UnknownResource, "{path}");
+        }
+        for path in ["/", "/nosuch", "/api/v2", "/apis/nosuch.io", "/apis/nosuch.io/v1/x", "api"] {
+            assert_eq!(read(path), Named::Nothing, "{path}");
+        }
+        assert_eq!(read("/apis/apps/v1"), Named::GroupVersion("apps", "v1"));
+        assert_eq!(read("/api/"), Named::CoreVersions);
+    }
+}

@@ -1,0 +1,359 @@
+//! The parameters of a request, read as kube-apiserver reads them (Kubernetes 1.36, `internalversion.ListOptions` and its
+//! validation).
+
+use listwatch_proto::resource::{Cause, Reason, Status};
+
+use crate::registry::{DeleteOptions, FieldValidation, ListOptions, Propagation, WatchOptions, WriteOptions};
+
+/// The parameters, in order. Of several of one name the first counts.
+#[derive(Debug, Default)]
+pub(super) struct Query(Vec<(String, String)>);
+
+/// What a GET of a collection asks.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// A list.
+    List(ListOptions),
+    /// A watch.
+    Watch(Watching),
+}
+
+/// What a watch asks.
+#[derive(Debug)]
+pub(super) struct Watching {
+    /// For the registry.
+    pub(super) options: WatchOptions,
+    /// Ends the stream cleanly after so many seconds; `None` = the server's own limit.
+    pub(super) timeout_seconds: Option<u64>,
+    /// Whether the client sees bookmarks.
+    pub(super) bookmarks: bool,
+}
+
+impl Query {
+    /// Reads the part of a URI behind the question mark.
+    pub(super) fn read(text: &str) -> Query {
+        let pairs = form_urlencoded::parse(text.as_bytes()).into_owned();
+        // Some clients begin with `?&`.
+        Query(pairs.filter(|(key, _)| !key.is_empty()).collect())
+    }
+
+    /// The value of a parameter; empty if it is not given.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.given(name).unwrap_or_default()
+    }
+
+    fn given(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Go's conversion of a query parameter to a bool: everything but `false` and `0` is true, also nothing.
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+        self.given(name).map(|text| !text.eq_ignore_ascii_case("false") && text != "0")
+    }
+
+    pub(super) fn int(&self, name: &str) -> Result<Option<i64>, Status> {
+        match self.given(name) {
+            None | Some("") => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
+                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_words(&error)))
+            }),
+        }
+    }
+
+    /// Reads what a GET of a collection asks. `watch`: it was asked for by the path.
+    pub(super) fn list_or_watch(&self, watch: bool) -> Result<Read, Status> {
+        if let Some(selector) = self.given("shardSelector").filter(|s| !s.is_empty()) {
+            return Err(Status::bad_request(format!("shardSelector {selector:?} is not served")));
+        }
+        let watch = watch || self.flag("watch").unwrap_or(false);
+        let (limit, timeout) = (self.int("limit")?.unwrap_or(0), self.int("timeoutSeconds")?);
+        self.check(watch)?;
+        let text = |name| self.text(name).to_owned();
+        if !watch {
+            let mut options = ListOptions {
+                label_selector: text("labelSelector"),
+                field_selector: text("fieldSelector"),
+                limit,
+                continue_token: text("continue"),
+                ..ListOptions::default()
+            };
+            self.pin(&mut options)?;
+            return Ok(Read::List(options));
+        }
+        let start = revision(self.text("resourceVersion")).map_err(Status::bad_request)?;
+        // Without a revision a watch begins with the state, unless the client says that it does not want it.
+        let initial = self.flag("sendInitialEvents").unwrap_or(start == 0);
+        Ok(Read::Watch(Watching {
+            options: WatchOptions {
+                label_selector: text("labelSelector"),
+                field_selector: text("fieldSelector"),
+                start_revision: start,
+                send_initial_events: initial,
+                allow_bookmarks: true,
+                ..WatchOptions::default()
+            },
+            timeout_seconds: timeout.map(|seconds| u64::try_from(seconds).unwrap_or(0)),
+            bookmarks: self.flag("allowWatchBookmarks").unwrap_or(false),
+        }))
+    }
+
+    /// Which snapshot a list reads: the table of `reference` in Kubernetes' API concepts.
+    fn pin(&self, options: &mut ListOptions) -> Result<(), Status> {
+        let text = self.text("resourceVersion");
+        let at =
+            revision(text).map_err(|message| Status::bad_request(format!("invalid resource version: {message}")))?;
+        if !options.continue_token.is_empty() {
+            if at > 0 {
+                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            }
+            return Ok(());
+        }
+        match self.text("resourceVersionMatch") {
+            "Exact" => options.exact_revision = at,
+            // A page from a revision is exactly that revision: an old rule that clients rely on.
+            "" if options.limit > 0 && at > 0 => options.exact_revision = at,
+            _ => options.min_revision = at,
+        }
+        if text.chars().all(|c| c == '0') && !text.is_empty() {
+            // "Any" state is served whole.
+            options.limit = 0;
+        }
+        Ok(())
+    }
+
+    /// The combinations that are refused, each fault in upstream's words.
+    fn check(&self, watch: bool) -> Result<(), Status> {
+        let (version, matching) = (self.text("resourceVersion"), self.text("resourceVersionMatch"));
+        let (initial, continued) = (self.flag("sendInitialEvents"), !self.text("continue").is_empty());
+        let mut faults = Vec::new();
+        if watch {
+            match initial {
+                Some(_) if matching != "NotOlderThan" => {
+                    faults.push(forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+                }
+                None if !matching.is_empty() => faults.push(forbidden(
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                )),
+                _ => {}
+            }
+            if !matching.is_empty() && matching != "NotOlderThan" {
+                faults.push(unsupported(matching, "\"NotOlderThan\""));
+            }
+            if continued {
+                faults.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
+            }
+        } else {
+            if initial.is_some() {
+                let message = "Forbidden: sendInitialEvents is forbidden for list";
+                faults.push(fault("FieldValueForbidden", "sendInitialEvents", message.to_owned()));
+            }
+            if !matching.is_empty() {
+                if version.is_empty() {
+                    faults.push(forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+                }
+                if continued {
+                    faults.push(forbidden("resourceVersionMatch is forbidden when continue is provided"));
+                }
+                if !matches!(matching, "Exact" | "NotOlderThan") {
+                    faults.push(unsupported(matching, "\"Exact\", \"NotOlderThan\", \"\""));
+                }
+                if matching == "Exact" && version == "0" {
+                    faults.push(forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+                }
+            }
+        }
+        if faults.is_empty() { Ok(()) } else { Err(invalid("ListOptions", faults)) }
+    }
+
+    /// The revision that a GET of one object names: not older than it.
+    pub(super) fn min_revision(&self) -> Result<i64, Status> {
+        revision(self.text("resourceVersion")).map_err(Status::bad_request)
+    }
+
+    /// How a write is done.
+    pub(super) fn write_options(&self) -> Result<WriteOptions, Status> {
+        let field_validation = match self.text("fieldValidation") {
+            "" | "Warn" => FieldValidation::Warn,
+            "Strict" => FieldValidation::Strict,
+            "Ignore" => FieldValidation::Ignore,
+            other => {
+                let message =
+                    format!("Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
+                return Err(invalid(
+                    "CreateOptions",
+                    vec![fault("FieldValueNotSupported", "fieldValidation", message)],
+                ));
+            }
+        };
+        Ok(WriteOptions {
+            dry_run: self.dry_run()?,
+            field_validation,
+            field_manager: self.text("fieldManager").to_owned(),
+        })
+    }
+
+    fn dry_run(&self) -> Result<bool, Status> {
+        match self.given("dryRun") {
+            None => Ok(false),
+            Some("All") => Ok(true),
+            Some(other) => {
+                let message = format!("Unsupported value: {:?}: supported values: \"All\"", [other]);
+                let message = message.replace("[\"", "[]string{\"").replace("\"]", "\"}");
+                Err(invalid("CreateOptions", vec![fault("FieldValueNotSupported", "dryRun", message)]))
+            }
+        }
+    }
+
+    /// Whether an apply takes fields over from other managers.
+    pub(super) fn force(&self) -> bool {
+        self.flag("force").unwrap_or(false)
+    }
+
+    /// How a delete is done, where the body says nothing.
+    pub(super) fn delete_options(&self) -> Result<DeleteOptions, Status> {
+        Ok(DeleteOptions {
+            uid: None,
+            resource_version: None,
+            grace_period_seconds: self.int("gracePeriodSeconds")?,
+            propagation: match self.text("propagationPolicy") {
+                "" => None,
+                text => Some(propagation(text)?),
+            },
+            dry_run: self.dry_run()?,
+        })
+    }
+
+    /// Which form of the object a row of a table carries: `None`, `Metadata` or `Object`.
+    pub(super) fn include_object(&self) -> &str {
+        self.text("includeObject")
+    }
+}
+
+/// The policy of a word.
+pub(super) fn propagation(text: &str) -> Result<Propagation, Status> {
+    match text {
+        "Background" => Ok(Propagation::Background),
+        "Foreground" => Ok(Propagation::Foreground),
+        "Orphan" => Ok(Propagation::Orphan),
+        other => {
+            let supported = "\"Background\", \"Foreground\", \"Orphan\", \"nil\"";
+            let message = format!("Unsupported value: {other:?}: supported values: {supported}");
+            Err(invalid("DeleteOptions", vec![fault("FieldValueNotSupported", "propagationPolicy", message)]))
+        }
+    }
+}
+
+/// A revision as a parameter names it; nothing and 0 are 0.
+fn revision(text: &str) -> Result<i64, String> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let refused =
+        |why: &str| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
+    if !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(refused("invalid syntax"));
+    }
+    let value: u64 = text.parse().map_err(|_| refused("value out of range"))?;
+    // No store gets there; what lies beyond is as far in the future as the last revision.
+    Ok(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+fn go_words(error: &std::num::ParseIntError) -> &'static str {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    if matches!(error.kind(), PosOverflow | NegOverflow) { "value out of range" } else { "invalid syntax" }
+}
+
+fn fault(reason: &str, field: &str, message: String) -> Cause {
+    Cause { reason: reason.to_owned(), field: field.to_owned(), message }
+}
+
+fn forbidden(why: &str) -> Cause {
+    fault("FieldValueForbidden", "resourceVersionMatch", format!("Forbidden: {why}"))
+}
+
+fn unsupported(value: &str, supported: &str) -> Cause {
+    let message = format!("Unsupported value: {value:?}: supported values: {supported}");
+    fault("FieldValueNotSupported", "resourceVersionMatch", message)
+}
+
+/// A fault of the request's options, told as one of an object `meta.k8s.io`.
+pub(super) fn invalid(options: &str, causes: Vec<Cause>) -> Status {
+    let faults: Vec<_> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+    let list = if let [one] = faults.as_slice() { one.clone() } else { format!("[{}]", faults.join(", ")) };
+    let mut status = Status::new(Reason::Invalid, format!("{options}.meta.k8s.io \"\" is invalid: {list}"));
+    status.group = "meta.k8s.io".to_owned();
+    status.kind = options.to_owned();
+    status.causes = causes;
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(text: &str) -> ListOptions {
+        match Query::read(text).list_or_watch(false).expect("taken") {
+            Read::List(options) => options,
+            Read::Watch(watch) => panic!("not a list: {watch:?}"),
+        }
+    }
+
+    fn watch(text: &str) -> Watching {
+        match Query::read(text).list_or_watch(false).expect("taken") {
+            Read::Watch(watch) => watch,
+            Read::List(list) => panic!("not a watch: {list:?}"),
+        }
+    }
+
+    fn refused(text: &str) -> String {
+        Query::read(text).list_or_watch(false).expect_err("refused").message
+    }
+
+    #[test]
+    fn a_list_reads_the_snapshot_that_its_parameters_name() {
+        let pinned = |text: &str| {
+            let options = list(text);
+            (options.min_revision, options.exact_revision, options.limit)
+        };
+        assert_eq!(pinned(""), (0, 0, 0));
+        assert_eq!(pinned("resourceVersion=7"), (7, 0, 0));
+        assert_eq!(pinned("resourceVersion=7&limit=2"), (0, 7, 2));
+        assert_eq!(pinned("resourceVersion=7&limit=2&resourceVersionMatch=NotOlderThan"), (7, 0, 2));
+        assert_eq!(pinned("resourceVersion=7&resourceVersionMatch=Exact"), (0, 7, 0));
+        assert_eq!(pinned("resourceVersion=0&limit=2"), (0, 0, 0));
+        assert_eq!(pinned("limit=-1"), (0, 0, -1));
+    }
+
+    #[test]
+    fn a_watch_without_revision_begins_with_the_state() {
+        let begins = |text: &str| (watch(text).options.start_revision, watch(text).options.send_initial_events);
+        for text in ["watch", "watch=1", "watch=true", "watch=yes", "&watch=1&resourceVersion=0"] {
+            assert_eq!(begins(text), (0, true), "{text}");
+        }
+        assert_eq!(begins("watch=1&resourceVersion=7"), (7, false));
+        let state = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+        assert_eq!(begins(&format!("watch=1&resourceVersion=7{state}")), (7, true));
+        assert_eq!(watch("watch=1&timeoutSeconds=-3").timeout_seconds, Some(0));
+        assert!(list("watch=false").continue_token.is_empty());
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_in_upstreams_words() {
+        assert_eq!(
+            refused("resourceVersionMatch=Bad&limit=1"),
+            "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden \
+             unless resourceVersion is provided, resourceVersionMatch: Unsupported value: \"Bad\": supported values: \
+             \"Exact\", \"NotOlderThan\", \"\"]"
+        );
+        assert_eq!(refused("limit=x"), "strconv.ParseInt: parsing \"x\": invalid syntax");
+        assert_eq!(
+            refused("resourceVersion=-1"),
+            "invalid resource version: resourceVersion: Invalid value: \"-1\": strconv.ParseUint: parsing \"-1\": invalid \
+             syntax"
+        );
+        assert_eq!(
+            refused("continue=x&resourceVersion=5"),
+            "specifying resource version is not allowed when using continue"
+        );
+    }
+}

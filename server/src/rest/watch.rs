@@ -1,0 +1,189 @@
+//! Watches: one JSON object a line, for as long as the client listens.
+//!
+//! The stream pulls: the next events are taken when the connection has room for them, so a slow client holds nothing but
+//! its place in history. What goes wrong after the stream has begun is told in it, as an event of type ERROR.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{BufMut, Bytes, BytesMut};
+use futures::{Stream, stream};
+use http::{HeaderValue, header};
+use listwatch_proto::resource::{Reason, Status};
+use rand::Rng;
+use serde_json::{Value, json};
+use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::list::{not_acceptable, table_with_row};
+use super::negotiate::{Encoding, Form, NotAcceptable, Shape};
+use super::query::Watching;
+use super::table::{self, Carried};
+use crate::registry::{EventType, Registry, RegistryEvent, RegistryWatch, RequestContext, Target};
+
+/// How long a watch lasts that names no limit: kube-apiserver's `--min-request-timeout`, up to twice of it, at random so
+/// that clients do not come back all at once.
+const TIMEOUT_SECONDS: std::ops::Range<u64> = 1800..3600;
+/// The usual silence before a bookmark.
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// A bookmark comes this long before the end, so that the next watch begins near it.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// The annotation of the bookmark behind the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// What a watch is written with.
+pub(super) struct Lines {
+    pub(super) registry: Registry,
+    pub(super) target: Target,
+    pub(super) form: Form,
+    pub(super) carried: Carried,
+    pub(super) bookmarks: bool,
+    /// Sent with the first event only.
+    pub(super) columns: Option<Value>,
+}
+
+/// Answers a watch.
+pub(super) async fn watch(
+    registry: &Registry,
+    context: &RequestContext,
+    target: &Target,
+    mut watching: Watching,
+    (form, carried): (Form, Carried),
+    stopping: CancellationToken,
+) -> Result<Response, Status> {
+    if form.encoding == Encoding::Yaml {
+        return Err(NotAcceptable::Transform.into());
+    }
+    if form.shape == Shape::MetadataList {
+        return Err(not_acceptable(
+            "PartialObjectMetadataList",
+            &format!("a list (*core.{})", target.kind.kind),
+            "is not",
+        ));
+    }
+    let seconds = watching.timeout_seconds.unwrap_or_else(|| rand::rng().random_range(TIMEOUT_SECONDS));
+    let lasts = Duration::from_secs(seconds);
+    let quiet = lasts.saturating_sub(BOOKMARK_BEFORE_END).clamp(Duration::from_secs(1), BOOKMARK_INTERVAL);
+    watching.options.progress_interval = Some(quiet);
+    let columns = (form.shape == Shape::Table).then(|| table::columns(registry, target.kind));
+    let bookmarks = watching.bookmarks;
+    let lines = Lines { registry: registry.clone(), target: target.clone(), form, carried, bookmarks, columns };
+    let source = match registry.watch(context, target, &watching.options).await {
+        Ok(watch) => Source::Open(Box::new(watch)),
+        // The client has asked well; that its revision is gone is an event of the stream.
+        Err(status) if matches!(status.reason, Reason::Expired | Reason::Timeout) => Source::Failed(status),
+        Err(status) => return Err(status),
+    };
+    let end = Box::pin(tokio::time::sleep(lasts));
+    let mut response = Response::new(Body::from_stream(pieces(State { lines, source, end, stopping })));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(response)
+}
+
+enum Source {
+    Open(Box<RegistryWatch>),
+    Failed(Status),
+    Over,
+}
+
+struct State {
+    lines: Lines,
+    source: Source,
+    end: Pin<Box<Sleep>>,
+    stopping: CancellationToken,
+}
+
+fn pieces(state: State) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> + Send {
+    stream::unfold(state, |mut state| async move { state.next().await.map(|piece| (Ok(piece), state)) })
+}
+
+impl State {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            let watch = match &mut self.source {
+                Source::Open(watch) => watch,
+                Source::Failed(status) => {
+                    let line = failure(status);
+                    self.source = Source::Over;
+                    return Some(line);
+                }
+                Source::Over => return None,
+            };
+            let taken = tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => return None,
+                () = &mut self.end => return None,
+                taken = watch.next() => taken,
+            };
+            match taken {
+                Ok(Some(batch)) => {
+                    let mut out = BytesMut::with_capacity(1024);
+                    for event in &batch.events {
+                        self.lines.put(&mut out, event);
+                    }
+                    if !out.is_empty() {
+                        return Some(out.freeze());
+                    }
+                }
+                Ok(None) => return None,
+                Err(status) => self.source = Source::Failed(status),
+            }
+        }
+    }
+}
+
+fn failure(status: &Status) -> Bytes {
+    Bytes::from(format!("{}\n", json!({"type": "ERROR", "object": status.to_json()})))
+}
+
+impl Lines {
+    fn put(&mut self, out: &mut BytesMut, event: &RegistryEvent) {
+        let word = match event.event_type {
+            EventType::Added => "ADDED",
+            EventType::Modified => "MODIFIED",
+            EventType::Deleted => "DELETED",
+            EventType::Bookmark if self.bookmarks => "BOOKMARK",
+            EventType::Bookmark => return,
+        };
+        let object = match &event.object {
+            None => Bytes::from(self.bookmark(event).to_string()),
+            Some(object) => match self.form.shape {
+                Shape::Object => object.json(),
+                Shape::Metadata | Shape::MetadataList => table::metadata(object, self.form.version),
+                Shape::Table => {
+                    let columns = self.columns.take();
+                    let table = table::empty(columns.as_ref(), self.form.version, event.revision, None);
+                    let row = table::row(&self.registry, object, self.carried, self.form.version);
+                    table_with_row(&table, &row)
+                }
+            },
+        };
+        out.reserve(object.len() + 32);
+        out.put_slice(b"{\"type\":\"");
+        out.put_slice(word.as_bytes());
+        out.put_slice(b"\",\"object\":");
+        out.put(object);
+        out.put_slice(b"}\n");
+    }
+
+    /// An object of the kind with nothing in it but a revision.
+    fn bookmark(&mut self, event: &RegistryEvent) -> Value {
+        let annotations = event.initial_events_end.then(|| json!({INITIAL_EVENTS_END: "true"}));
+        if self.form.shape == Shape::Table {
+            let columns = self.columns.take();
+            return table::empty(columns.as_ref(), self.form.version, event.revision, annotations);
+        }
+        let mut object = if self.form.shape == Shape::Object {
+            self.registry.blank(self.target.kind)
+        } else {
+            json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{}", self.form.version)})
+        };
+        object["metadata"] = json!({"resourceVersion": event.revision.to_string()});
+        if let Some(annotations) = annotations {
+            object["metadata"]["annotations"] = annotations;
+        }
+        object
+    }
+}
