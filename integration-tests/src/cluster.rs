@@ -20,6 +20,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 pub struct Cluster {
     folder: tempfile::TempDir,
     flags: Vec<String>,
+    env: Vec<(String, String)>,
     up: Process,
 }
 
@@ -29,10 +30,19 @@ impl Cluster {
     /// # Errors
     /// If it does not get ready.
     pub fn start(flags: &[&str]) -> anyhow::Result<Cluster> {
+        Self::start_with(flags, &[])
+    }
+
+    /// A fresh cluster, whose components find these variables: each of their flags has one.
+    ///
+    /// # Errors
+    /// If it does not get ready.
+    pub fn start_with(flags: &[&str], env: &[(&str, &str)]) -> anyhow::Result<Cluster> {
         let folder = tempfile::tempdir()?;
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let up = launch(folder.path(), &flags)?;
-        Ok(Cluster { folder, flags, up })
+        let env: Vec<_> = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let up = launch(folder.path(), &flags, &env)?;
+        Ok(Cluster { folder, flags, env, up })
     }
 
     /// Ctrl-C, a clean end, and a start on the same data.
@@ -41,7 +51,7 @@ impl Cluster {
     /// If it does not end cleanly or does not get ready again.
     pub fn stop_and_restart(&mut self) -> anyhow::Result<()> {
         self.up.stop()?;
-        self.up = launch(self.folder.path(), &self.flags)?;
+        self.up = launch(self.folder.path(), &self.flags, &self.env)?;
         Ok(())
     }
 
@@ -55,7 +65,7 @@ impl Cluster {
     /// # Errors
     /// If it does not get ready again.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
-        self.up = launch(self.folder.path(), &self.flags)?;
+        self.up = launch(self.folder.path(), &self.flags, &self.env)?;
         Ok(())
     }
 
@@ -155,7 +165,7 @@ pub fn processes_with(needle: &str) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-fn launch(folder: &Path, flags: &[String]) -> anyhow::Result<Process> {
+fn launch(folder: &Path, flags: &[String], env: &[(String, String)]) -> anyhow::Result<Process> {
     let data = folder.join("data");
     let data = data.to_str().context("a temporary folder's path is text")?;
     let mut args = vec!["up", "--data-dir", data, "--client-port", "0", "--secure-port", "0"];
@@ -163,6 +173,7 @@ fn launch(folder: &Path, flags: &[String]) -> anyhow::Result<Process> {
     let mut command = Command::new(crate::binary::lw());
     // The notes of clusters with unusual places go beside the data, not into the home of whoever runs the tests.
     command.args(args).arg("--ready-json").env("XDG_STATE_HOME", folder.join("state"));
+    command.envs(env.iter().map(|(name, value)| (name, value)));
     Process::spawn("up", folder, command)
 }
 

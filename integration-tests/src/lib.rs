@@ -4,6 +4,7 @@
 //! * [`process`]: one process with its ready line, its log and its end
 //! * [`server`]: an `lw server` on a data directory, restarted as often as a test wants
 //! * [`cluster`]: a whole cluster under `lw up`
+//! * [`plane`]: a server and a controller manager, without nodes
 //! * [`cutter`]: a proxy whose connections a test cuts
 //! * [`etcd`]: a plain etcd v3 client
 //! * [`wait`]: waiting for conditions, and the seed of a test
@@ -15,6 +16,7 @@ pub mod binary;
 pub mod cluster;
 pub mod cutter;
 pub mod etcd;
+pub mod plane;
 pub mod process;
 pub mod server;
 pub mod wait;

@@ -67,6 +67,10 @@ pub(crate) struct KubeletArgs {
     /// Authority of those who may read logs; the API server's authority if not given
     #[arg(long, env = "LW_CLIENT_CA_FILE", value_name = "FILE")]
     client_ca_file: Option<PathBuf>,
+    /// How many seconds a renewal of the node's Lease is good for; it is renewed four times as often
+    #[arg(long, env = "LW_NODE_LEASE_DURATION_SECONDS", value_name = "SECONDS", default_value_t = 40,
+        value_parser = clap::value_parser!(i32).range(1..=3600))]
+    node_lease_duration_seconds: i32,
     /// First pause of a container or an image that fails, in seconds
     #[arg(long, env = "LW_FAILURE_BACKOFF", value_name = "SECONDS", default_value_t = 10)]
     failure_backoff: u64,
@@ -145,6 +149,7 @@ impl KubeletArgs {
         options.taints = self.register_with_taints.iter().map(|text| taint(text)).collect::<Result<_, _>>()?;
         options.address = SocketAddr::new(self.address, self.port);
         options.serving = self.serving(config)?;
+        options.lease_duration_seconds = self.node_lease_duration_seconds;
         options.backoff = BackoffLimits {
             first: Duration::from_secs(self.failure_backoff),
             longest: Duration::from_secs(self.failure_backoff_max.max(self.failure_backoff)),

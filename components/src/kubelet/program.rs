@@ -56,6 +56,8 @@ pub struct Options {
     pub address: SocketAddr,
     /// Certificates of its server; `None`: it serves no logs.
     pub serving: Option<ServingCertificate>,
+    /// How many seconds a renewal of the node's Lease is good for; it is renewed four times as often.
+    pub lease_duration_seconds: i32,
     /// Pauses of containers and images that fail.
     pub backoff: BackoffLimits,
     /// How shims and built-in images are called.
@@ -122,6 +124,7 @@ impl Options {
             taints: Vec::new(),
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             serving: None,
+            lease_duration_seconds: 40,
             backoff: BackoffLimits::default(),
             shim: Shim::default(),
         }
@@ -173,7 +176,9 @@ pub async fn run(
         () = shutdown.cancelled() => return Ok(()),
     };
     ready(Ready { address });
-    let heartbeat = Heartbeat { api: Api::new(&client), node_name: options.node_name, node_uid, clock };
+    let duration_seconds = options.lease_duration_seconds;
+    let heartbeat =
+        Heartbeat { api: Api::new(&client), node_name: options.node_name, node_uid, clock, duration_seconds };
     tasks.spawn(heartbeat.run());
     tasks.spawn(reporter.run(node_changes));
     shutdown.cancelled().await;

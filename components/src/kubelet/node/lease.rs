@@ -18,11 +18,8 @@ use crate::{
 /// The namespace of all node leases.
 const NAMESPACE: &str = "kube-node-lease";
 
-/// How long a renewal is good for.
-const DURATION_SECS: i32 = 40;
-
-/// The time between two renewals.
-const INTERVAL: Duration = Duration::from_secs(10);
+/// How many renewals are tried within the time that one is good for.
+const RENEWALS: u32 = 4;
 
 /// Pauses after a renewal that failed.
 const RETRY: BackoffPolicy =
@@ -34,17 +31,20 @@ pub(in crate::kubelet) struct Heartbeat {
     pub(in crate::kubelet) node_name: String,
     pub(in crate::kubelet) node_uid: String,
     pub(in crate::kubelet) clock: SharedClock,
+    /// How many seconds a renewal is good for.
+    pub(in crate::kubelet) duration_seconds: i32,
 }
 
 impl Heartbeat {
     /// Renews for ever. Ends only by being dropped.
     pub(in crate::kubelet) async fn run(self) {
+        let interval = Duration::from_secs(u64::from(self.duration_seconds.unsigned_abs())) / RENEWALS;
         let mut backoff = Backoff::new(RETRY);
         loop {
             let pause = match self.renew().await {
                 Ok(()) => {
                     backoff.reset();
-                    INTERVAL
+                    interval
                 }
                 Err(error) => {
                     tracing::debug!(node = self.node_name, %error, "the node's lease is not renewed");
@@ -59,7 +59,7 @@ impl Heartbeat {
         let key = ObjectKey::new(NAMESPACE, self.node_name.as_str());
         let spec = json!({
             "holderIdentity": self.node_name,
-            "leaseDurationSeconds": DURATION_SECS,
+            "leaseDurationSeconds": self.duration_seconds,
             "renewTime": micro_time(self.clock.now()),
         });
         match self.api.patch(&key, &Patch::Merge(json!({ "spec": spec }))).await {
@@ -85,7 +85,7 @@ impl Heartbeat {
             },
             spec: Some(LeaseSpec {
                 holder_identity: Some(self.node_name.clone()),
-                lease_duration_seconds: Some(DURATION_SECS),
+                lease_duration_seconds: Some(self.duration_seconds),
                 renew_time: Some(MicroTime(self.clock.now())),
                 ..LeaseSpec::default()
             }),
