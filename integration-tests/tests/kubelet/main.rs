@@ -5,6 +5,7 @@ mod deaths;
 mod life;
 mod node;
 mod order;
+mod probes;
 mod volumes;
 
 use std::{collections::BTreeMap, process::Command};

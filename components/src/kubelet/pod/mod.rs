@@ -5,6 +5,7 @@
 //! * [`env`]: environment and expansion of `$(NAME)`
 //! * [`volumes`]: what volumes hold and who sees them
 //! * [`backoff`]: pauses that double
+//! * [`probe`]: when probes ask, and what their answers mean
 //! * [`plan`]: which containers to start, to end, to wait for
 //! * [`phase`], [`status`]: what the API is told
 //! * [`admission`]: whether the node takes the pod
@@ -15,6 +16,7 @@ pub mod env;
 pub mod facts;
 pub mod phase;
 pub mod plan;
+pub mod probe;
 pub mod spec;
 pub mod status;
 pub mod volumes;

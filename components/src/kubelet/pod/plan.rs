@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use super::{
     super::runtime::seam::{ContainerState, ContainerStatus, Terminated},
     backoff::Backoffs,
+    probe::Kind,
     spec::{self, Role},
 };
 
@@ -24,8 +25,8 @@ pub struct Situation<'a> {
     pub backoffs: &'a Backoffs,
     /// Whether a running container has come up.
     pub started: &'a dyn Fn(&str) -> bool,
-    /// The probe that a running container has failed, if it must be ended for that.
-    pub sick: &'a dyn Fn(&str) -> Option<&'static str>,
+    /// The probe or hook that a running container has failed, if it must be ended for that.
+    pub sick: &'a dyn Fn(&str) -> Option<Kind>,
 }
 
 /// What to do now.
@@ -59,8 +60,8 @@ pub struct End<'a> {
     pub container: &'a Container,
     /// Its role.
     pub role: Role,
-    /// The probe that failed; `None`: its definition has changed.
-    pub probe: Option<&'static str>,
+    /// The probe or hook that failed; `None`: its definition has changed.
+    pub probe: Option<Kind>,
     /// What the Event says.
     pub message: String,
 }
@@ -189,7 +190,10 @@ impl<'a> Planner<'a, '_> {
             self.plan.end.push(End { container, role, probe: None, message });
         } else if let Some(probe) = (self.situation.sick)(name) {
             let again = if spec::restarts_on_failure(self.spec, container, role) { ", will be restarted" } else { "" };
-            let message = format!("Container {name} failed {probe} probe{again}");
+            let message = match probe {
+                Kind::PostStart => "FailedPostStartHook".to_owned(),
+                probe => format!("Container {name} failed {} probe{again}", probe.word()),
+            };
             self.plan.end.push(End { container, role, probe: Some(probe), message });
         }
     }
@@ -239,6 +243,7 @@ mod tests {
                 started_at: Some(at(0)),
                 finished_at: at(10),
                 interrupted,
+                asked: false,
             })
         };
         text.split_ascii_whitespace()
@@ -266,7 +271,7 @@ mod tests {
     /// Every running container has come up but those called `s`-something-`slow`; those called `sick` fail.
     fn make<'a>(spec: &'a PodSpec, now: Timestamp, states: &[ContainerStatus], backoffs: &Backoffs) -> Plan<'a> {
         let started = |name: &str| !name.ends_with("slow");
-        let sick = |name: &str| (name == "sick").then_some("liveness");
+        let sick = |name: &str| (name == "sick").then_some(Kind::Liveness);
         plan(spec, &Situation { now, states, backoffs, started: &started, sick: &sick })
     }
 

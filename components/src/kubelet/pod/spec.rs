@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
-use super::super::runtime::seam::Terminated;
+use super::{
+    super::runtime::seam::Terminated,
+    probe::{self, Kind, Settings},
+};
 
 /// The grace of a pod that names none (Kubernetes 1.36).
 pub const GRACE_DEFAULT_SECS: i64 = 30;
@@ -46,7 +49,8 @@ pub fn restarts(spec: &PodSpec, container: &Container, role: Role, exit: &Termin
     }
     match policy_of(spec, container) {
         RestartPolicy::Always => true,
-        RestartPolicy::OnFailure => exit.exit_code != 0 || exit.interrupted,
+        // Whoever is ended for the sake of a restart is started again, however well it went.
+        RestartPolicy::OnFailure => exit.exit_code != 0 || exit.interrupted || exit.asked,
         RestartPolicy::Never => false,
     }
 }
@@ -104,6 +108,12 @@ pub fn grace(pod: &Pod) -> Duration {
     Duration::from_secs(seconds.unsigned_abs())
 }
 
+/// The time of a container that is ended because it has failed a probe: the probe's own, else the pod's.
+pub fn grace_after(pod: &Pod, container: &Container, failed: Option<Kind>) -> Duration {
+    let own = failed.and_then(|kind| kind.of(container)).and_then(|probe| probe.termination_grace_period_seconds);
+    own.map_or_else(|| grace(pod), |seconds| Duration::from_secs(seconds.max(1).unsigned_abs()))
+}
+
 /// Whether the pod is over for ever.
 pub fn is_terminal(pod: &Pod) -> bool {
     matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"))
@@ -145,10 +155,10 @@ pub fn unsupported(spec: &PodSpec, container: &Container) -> Option<String> {
             "volumeMounts[].recursiveReadOnly",
         ),
         (container.volume_devices.as_ref().is_some_and(|list| !list.is_empty()), "volumeDevices"),
-        (container.liveness_probe.is_some(), "livenessProbe"),
-        (container.readiness_probe.is_some(), "readinessProbe"),
-        (container.startup_probe.is_some(), "startupProbe"),
-        (container.lifecycle.is_some(), "lifecycle"),
+        (
+            container.lifecycle.as_ref().is_some_and(|lifecycle| !none_or(&lifecycle.stop_signal, "SIGTERM")),
+            "lifecycle.stopSignal",
+        ),
         (container.stdin == Some(true), "stdin"),
         (container.tty == Some(true), "tty"),
         (
@@ -160,8 +170,21 @@ pub fn unsupported(spec: &PodSpec, container: &Container) -> Option<String> {
             "ports[].hostPort",
         ),
     ];
-    let (_, field) = demands.into_iter().find(|(demanded, _)| *demanded)?;
-    Some(format!("{field} is not supported by the process runtime"))
+    if let Some((_, field)) = demands.into_iter().find(|(demanded, _)| *demanded) {
+        return Some(format!("{field} is not supported by the process runtime"));
+    }
+    let probe = [Kind::Startup, Kind::Readiness, Kind::Liveness].into_iter().find_map(|kind| {
+        let why = Settings::of(kind.of(container)?, container).err()?;
+        Some(format!("{} probe: {why}", kind.word()))
+    });
+    probe.or_else(|| {
+        let lifecycle = container.lifecycle.as_ref()?;
+        let hooks = [("postStart", &lifecycle.post_start), ("preStop", &lifecycle.pre_stop)];
+        hooks.into_iter().find_map(|(name, handler)| {
+            let why = probe::hook(handler.as_ref()?, container).err()?;
+            Some(format!("lifecycle.{name}: {why}"))
+        })
+    })
 }
 
 fn none_or(value: &Option<String>, plain: &str) -> bool {

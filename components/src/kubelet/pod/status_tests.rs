@@ -25,6 +25,7 @@ fn exit(code: i32) -> Terminated {
         started_at: Some(at(0)),
         finished_at: at(5),
         interrupted: false,
+        asked: false,
     }
 }
 

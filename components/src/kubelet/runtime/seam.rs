@@ -133,10 +133,21 @@ pub struct Terminated {
     pub finished_at: Timestamp,
     /// It ended because the cluster did, not by any will of its own.
     pub interrupted: bool,
+    /// It ended because the kubelet asked it to.
+    pub asked: bool,
 }
 
 /// The ports of a container as they really are, by `containerPort`.
 pub type Ports = BTreeMap<u16, u16>;
+
+/// What a command has come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecOutput {
+    /// Its exit code; 128 + signal if it was killed.
+    pub code: i32,
+    /// The beginning of what it wrote, on both outputs.
+    pub text: String,
+}
 
 /// Why an image is not there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -206,6 +217,12 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
 
     /// Moves with every change of a pod's containers.
     fn changes(&self, uid: &str) -> watch::Receiver<u64>;
+
+    /// The ports of a container as they really are.
+    fn ports(&self, uid: &str, container: &str) -> Ports;
+
+    /// Runs a command beside a running container, in its place. Dropping the future kills the command.
+    async fn exec(&self, uid: &str, container: &str, command: &[String]) -> Result<ExecOutput, RuntimeError>;
 
     /// A directory that lives as long as the pod, for its volumes.
     fn volumes(&self, uid: &str) -> PathBuf;

@@ -4,16 +4,20 @@
 //! * [`ledger`]: what admitted pods have taken of the node
 //! * [`writer`]: tells the API the status of one pod, until it has it
 //! * [`config_maps`]: the ConfigMaps that pods name; [`volumes`], [`volume_files`]: what is made of them on disk
+//! * [`actions`]: what probes and hooks do; [`probes`]: who asks; [`stopper`]: hooks before an end
 //! * [`start`]: one container from image to process, with its Events
 //! * [`pod`]: the worker itself; [`sync`]: while its pod runs; [`stop`]: when it ends
 //! * [`workers`]: which pods have a worker
 
+mod actions;
 mod config_maps;
 mod context;
 mod ledger;
 mod pod;
+mod probes;
 mod start;
 mod stop;
+mod stopper;
 mod sync;
 mod volume_files;
 mod volumes;

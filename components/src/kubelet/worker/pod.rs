@@ -26,7 +26,9 @@ use super::{
     },
     Context,
     config_maps::Watched,
+    probes::Probes,
     start::Failures,
+    stopper::Stopper,
     volumes::Volumes,
     writer::StatusWriter,
 };
@@ -74,6 +76,9 @@ pub(super) struct Worker {
     pub(super) failures: Failures,
     pub(super) waiting: BTreeMap<String, Waiting>,
     pub(super) health: BTreeMap<String, Health>,
+    pub(super) probes: Probes,
+    /// The containers that are ended by way of a hook.
+    pub(super) stoppers: HashMap<String, Stopper>,
     /// The ports of each container that are not where the pod names them.
     pub(super) ports: BTreeMap<String, String>,
     /// Why the pod as a whole has failed.
@@ -144,6 +149,8 @@ impl Worker {
             failures,
             waiting: BTreeMap::new(),
             health: BTreeMap::new(),
+            probes: Probes::default(),
+            stoppers: HashMap::new(),
             ports: BTreeMap::new(),
             failed: None,
             asked: HashMap::new(),
@@ -158,8 +165,10 @@ impl Worker {
     pub(super) async fn run(mut self) {
         let mut retry = Backoff::new(RETRY);
         let mut maps = self.context.config_maps.changes();
+        let mut answers = self.probes.changes();
         loop {
             maps.mark_unchanged();
+            answers.mark_unchanged();
             // Subscribed before looking, so that no change falls between look and wait.
             let mut changes = self.context.runtime.changes(&self.config.uid);
             let wake = match self.step().await {
@@ -178,6 +187,7 @@ impl Worker {
             tokio::select! {
                 order = self.orders.changed() => if order.is_err() { return },
                 () = changed(&mut changes) => {}
+                () = changed(&mut answers), if !self.probes.is_empty() => {}
                 () = changed(&mut maps), if !self.config_maps.is_empty() => {}
                 () = sleep(wake) => {}
             }

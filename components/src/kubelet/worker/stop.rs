@@ -11,12 +11,15 @@ use super::{
     super::{
         pod::{
             plan,
+            probe::{self, Action},
             spec::{self, Role},
         },
         runtime::seam::ContainerStatus,
     },
+    actions::Target,
     pod::{Failure, Stage, Step, Worker, is_exited},
     start::container_reference,
+    stopper::Stopper,
 };
 use crate::{
     client::{Cached, DeleteParams},
@@ -44,6 +47,8 @@ impl Worker {
                     let pod_spec = pod.spec.as_ref().unwrap_or(&empty);
                     let running = self.stop_running(&pod, pod_spec, &states, grace, ending_since).await?;
                     self.waiting.clear();
+                    self.probes.end();
+                    self.look_after(&pod, pod_spec, &states);
                     // Of a pod that was over before, and whose traces are gone, the API knows more than we do.
                     if !(spec::is_terminal(&pod) && states.is_empty()) {
                         self.tell(&pod, &states);
@@ -134,9 +139,34 @@ impl Worker {
             let about = container_reference(pod, name, role);
             self.context.recorder.event_about(about, EventType::Normal, "Killing", message);
         }
-        self.context.runtime.stop(&self.config.uid, name, grace).await?;
+        match (self.stoppers.get(name), self.pre_stop(pod, name)) {
+            (Some(stopper), _) => stopper.shorten(grace),
+            (None, Some(hook)) if before.is_none() => {
+                let target = Target {
+                    uid: self.config.uid.clone(),
+                    container: name.to_owned(),
+                    ip: self.pod_ip.clone().unwrap_or_default(),
+                };
+                let (recorder, about) = (self.context.recorder.clone(), container_reference(pod, name, role));
+                let failed = move |why: String| {
+                    tracing::warn!(why, "a preStop hook failed");
+                    recorder.event_about(about, EventType::Warning, "FailedPreStopHook", "PreStopHook failed");
+                };
+                let stopper = Stopper::start(self.context.clone(), target, hook, grace, failed);
+                self.stoppers.insert(name.to_owned(), stopper);
+            }
+            _ => self.context.runtime.stop(&self.config.uid, name, grace).await?,
+        }
         self.asked.insert(name.to_owned(), grace);
         Ok(())
+    }
+
+    /// What is to be done before the container is ended.
+    fn pre_stop(&self, pod: &Pod, name: &str) -> Option<Action> {
+        let spec = pod.spec.as_ref()?;
+        let (container, _) = spec::containers(spec).find(|(container, _)| container.name == name)?;
+        let handler = container.lifecycle.as_ref()?.pre_stop.as_ref()?;
+        probe::hook(handler, container).ok()
     }
 
     /// Has the object removed: the API keeps it only for us.

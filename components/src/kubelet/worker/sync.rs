@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::{
     super::{
         pod::{
             facts::{Facts, Lookup},
             plan::{self, Plan, Situation, Start, backoff_name},
+            probe,
             spec::{self, Role},
             status::Waiting,
         },
@@ -45,10 +46,12 @@ impl Worker {
             self.tell(pod, &states);
             return Ok(wake);
         }
+        self.look_after(pod, pod_spec, &states);
         let plan = self.plan(pod_spec, &states);
         self.pause(pod, &plan, &mut wake);
         for end in &plan.end {
-            self.stop_container(pod, &end.container.name, end.role, spec::grace(pod), &end.message).await?;
+            let grace = spec::grace_after(pod, end.container, end.probe);
+            self.stop_container(pod, &end.container.name, end.role, grace, &end.message).await?;
         }
         for start in &plan.start {
             let again = self.start(pod, start).await;
@@ -59,6 +62,7 @@ impl Worker {
             self.stop_running(pod, pod_spec, &states, spec::grace(pod), ending_since).await?;
         }
         let states = self.context.runtime.containers(&pod.uid);
+        self.look_after(pod, pod_spec, &states);
         self.tell(pod, &states);
         if plan.over && states.iter().all(is_exited) {
             self.stage = Stage::Stopped;
@@ -98,13 +102,29 @@ impl Worker {
         Ok(self.volumes.all_there(pod_spec, &dir))
     }
 
+    /// Follows the running containers by their probes, and takes down how they are.
+    pub(super) fn look_after(&mut self, pod: &Arc<Cached<Pod>>, pod_spec: &PodSpec, states: &[ContainerStatus]) {
+        let ip = self.pod_ip.clone().unwrap_or_default();
+        self.health.clear();
+        for (container, role) in spec::containers(pod_spec) {
+            let state = states.iter().find(|state| state.name == container.name);
+            if self.stage == Stage::Running {
+                self.probes.follow(&self.context, pod, &ip, (container, role), state);
+            }
+            self.health.insert(container.name.clone(), self.probes.health(container));
+        }
+    }
+
     fn plan<'a>(&self, pod_spec: &'a PodSpec, states: &[ContainerStatus]) -> Plan<'a> {
         let situation = Situation {
             now: self.context.clock.now(),
             states,
             backoffs: &self.crashes,
             started: &|name| self.health.get(name).is_none_or(|health| health.started),
-            sick: &|_| None,
+            sick: &|name| {
+                let (container, _) = spec::containers(pod_spec).find(|(container, _)| container.name == name)?;
+                self.probes.sick(container)
+            },
         };
         plan::plan(pod_spec, &situation)
     }
@@ -115,6 +135,7 @@ impl Worker {
             self.crashes.tried(&backoff_name(start.container), failed, self.context.clock.now());
         }
         self.asked.remove(&start.container.name);
+        self.stoppers.remove(&start.container.name);
         let mut starter = Starter {
             context: &self.context,
             pod,
@@ -125,12 +146,25 @@ impl Worker {
         match starter.start(start.container, start.role).await {
             Outcome::Started(ports) => {
                 self.note_ports(pod, &start.container.name, start.role, &ports);
+                self.post_start(pod, start.container, start.role);
                 None
             }
             Outcome::Waits(why, again) => {
                 self.waiting.insert(start.container.name.clone(), why);
                 again
             }
+        }
+    }
+
+    /// Runs the hook of a container that has just been started, if it has one and runs.
+    fn post_start(&mut self, pod: &Arc<Cached<Pod>>, container: &Container, role: Role) {
+        let handler = container.lifecycle.as_ref().and_then(|lifecycle| lifecycle.post_start.as_ref());
+        // What it cannot do was said before the start.
+        let Some(action) = handler.and_then(|handler| probe::hook(handler, container).ok()) else { return };
+        let states = self.context.runtime.containers(&pod.uid);
+        if let Some(state) = states.iter().find(|state| state.name == container.name && !is_exited(state)) {
+            let ip = self.pod_ip.as_deref().unwrap_or_default();
+            self.probes.post_start(&self.context, pod, ip, (container, role), &state.id, action);
         }
     }
 

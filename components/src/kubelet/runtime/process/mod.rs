@@ -10,11 +10,13 @@
 //! * [`cri_log`], [`termination`]: its output on disk, and what it says of its end
 //! * [`attempt`], [`launch`]: the kubelet's side: what is there, and how one more is started
 //! * [`images`], [`builtin`], [`ports`]: what to run, and where it may listen
+//! * [`exec`]: a command beside a running container
 //! * [`ProcessRuntime`]: all of it behind the kubelet's seam
 
 pub mod attempt;
 pub mod builtin;
 pub mod cri_log;
+mod exec;
 pub mod identity;
 pub mod images;
 pub mod launch;

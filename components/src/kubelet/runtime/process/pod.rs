@@ -139,5 +139,6 @@ fn terminated(attempt: &Attempt, exit: &Exit) -> Terminated {
         started_at: exit.started_at,
         finished_at: exit.finished_at,
         interrupted: exit.ending == Ending::ClusterGone,
+        asked: exit.ending == Ending::Stopped,
     }
 }

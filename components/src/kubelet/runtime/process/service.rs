@@ -20,9 +20,11 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     super::seam::{
-        ContainerConfig, ContainerState, ContainerStatus, PodConfig, PodFound, Ports, PullError, Runtime, RuntimeError,
+        ContainerConfig, ContainerState, ContainerStatus, ExecOutput, PodConfig, PodFound, Ports, PullError, Runtime,
+        RuntimeError,
     },
     attempt::{self, Attempt},
+    exec,
     images::{Image, ImageError, PATH_DEFAULT, PATH_ENV},
     launch::{self, Launched, Shim},
     layout::{PodDir, Root},
@@ -348,6 +350,22 @@ impl Runtime for ProcessRuntime {
             Some(pod) => pod.changes.subscribe(),
             None => watch::Sender::new(0).subscribe(),
         }
+    }
+
+    fn ports(&self, uid: &str, container: &str) -> Ports {
+        let pods = self.shared.pods.lock();
+        let ports = pods.0.get(uid).and_then(|pod| pod.record.ports.get(container));
+        ports.into_iter().flatten().map(|port| (port.wanted, port.actual)).collect()
+    }
+
+    async fn exec(&self, uid: &str, container: &str, command: &[String]) -> Result<ExecOutput, RuntimeError> {
+        let attempt = {
+            let pods = self.shared.pods.lock();
+            let found = pods.0.get(uid).and_then(|pod| pod.containers.get(container)).map(|found| found.last.clone());
+            found.ok_or_else(|| RuntimeError::NotFound { uid: uid.to_owned(), container: container.to_owned() })?
+        };
+        let what = "run a command in the container";
+        exec::run(&attempt, command).await.map_err(|source| RuntimeError::Io { what, source })
     }
 
     fn volumes(&self, uid: &str) -> PathBuf {
