@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use integration_tests::{Cluster, cluster::LIMIT, eventually};
-use listwatch_components::client::{Api, Client, ListParams, Patch, load_kubeconfig};
+use listwatch_components::client::{Api, Client, ListParams, Patch, WatchEvent, WatchParams, load_kubeconfig};
 use listwatch_integration_tests as integration_tests;
 use listwatch_proto::resource::{Kind, Object, ObjectKey, time};
 use rustix::process::{Pid, Signal, kill_process};
@@ -74,6 +74,14 @@ impl Bed {
             } else {
                 Err(format!("{running} of {}", active.len()))
             }
+        })
+        .await;
+    }
+
+    async fn ready(&self, name: &str, status: &str) {
+        eventually(LIMIT, &format!("{name} Ready={status}"), || async {
+            let ready = self.pod(name).await.and_then(|pod| pod.condition("Ready").cloned()).unwrap_or_default();
+            if ready["status"] == status { Ok(()) } else { Err(ready.to_string()) }
         })
         .await;
     }
@@ -236,9 +244,15 @@ async fn a_kubelet_that_stands_still_loses_its_pods_and_comes_back_clean() -> an
     ]);
     bed.make("deployments", deployment("web", 4, &patience)).await?;
     bed.spread("web", 4, "").await;
+    // One that is patient: it sits the silence out.
+    let mut patient = pod("patient", &json!([]), &Value::Null);
+    patient["spec"]["nodeName"] = "node02".into();
+    bed.make("pods", patient).await?;
+    bed.ready("patient", "True").await;
+    let sat_out = bed.pod("patient").await.expect("it runs").at(&["status", "containerStatuses"]).cloned();
     let before: BTreeSet<_> =
         bed.pods().await.map_err(anyhow::Error::msg)?.iter().map(|p| p.uid().to_owned()).collect();
-    assert_eq!(bed.cluster.container_pids()?.len(), 4);
+    assert_eq!(bed.cluster.container_pids()?.len(), 5);
     becomes(&bed, "node02", "True").await;
 
     signal(&bed, "kubelet-node02", Signal::STOP)?;
@@ -246,6 +260,7 @@ async fn a_kubelet_that_stands_still_loses_its_pods_and_comes_back_clean() -> an
     assert_eq!(state_of(&bed, "node01").await, "True");
     bed.event("NodeNotReady", "Node node02 status is now: NodeNotReady").await;
     bed.event("NodeNotReady", "Node is not ready").await;
+    bed.ready("patient", "False").await;
     // The pods there are marked and replaced; nobody is there who could end them.
     bed.spread("web", 4, "node01").await;
     let stuck = bed.pods().await.map_err(anyhow::Error::msg)?;
@@ -255,11 +270,49 @@ async fn a_kubelet_that_stands_still_loses_its_pods_and_comes_back_clean() -> an
 
     signal(&bed, "kubelet-node02", Signal::CONT)?;
     becomes(&bed, "node02", "True").await;
-    eventually(LIMIT, "four pods and four containers, no more", || async {
+    eventually(LIMIT, "five pods and five containers, no more", || async {
         let (pods, pids) = (bed.pods().await?, bed.cluster.container_pids().map_err(|e| e.to_string())?);
-        if (pods.len(), pids.len()) == (4, 4) { Ok(()) } else { Err(format!("{} pods, {pids:?}", pods.len())) }
+        if (pods.len(), pids.len()) == (5, 5) { Ok(()) } else { Err(format!("{} pods, {pids:?}", pods.len())) }
     })
     .await;
     bed.spread("web", 4, "node01").await;
+    bed.ready("patient", "True").await;
+    assert_eq!(bed.pod("patient").await.expect("it stays").at(&["status", "containerStatuses"]).cloned(), sat_out);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stands_still_makes_no_node_lost() -> anyhow::Result<()> {
+    let grace = Duration::from_secs(4);
+    let bed = Bed::start(&[("LW_NODE_MONITOR_GRACE_PERIOD", "4s"), ("LW_NODE_LEASE_DURATION_SECONDS", "4")])?;
+    for node in ["node01", "node02"] {
+        becomes(&bed, node, "True").await;
+    }
+    let from = bed.client.seen_revision();
+    signal(&bed, "server", Signal::STOP)?;
+    let stopped = Instant::now();
+    eventually(LIMIT, "longer than the grace", || async {
+        if stopped.elapsed() > grace * 3 / 2 { Ok(()) } else { Err(stopped.elapsed()) }
+    })
+    .await;
+    signal(&bed, "server", Signal::CONT)?;
+    let resumed = Instant::now();
+    // Everything goes on: within the next grace the leader looks at each node, and the kubelets have renewed.
+    eventually(LIMIT, "the next grace is over", || async {
+        if resumed.elapsed() > grace + Duration::from_secs(1) { Ok(()) } else { Err(resumed.elapsed()) }
+    })
+    .await;
+    bed.make("deployments", deployment("web", 2, &json!([]))).await?;
+    bed.spread("web", 2, "").await;
+    let params = WatchParams { start_revision: from, until_revision: bed.client.seen_revision(), ..Default::default() };
+    let mut watch = bed.api("nodes").watch(&params).await?;
+    while let Some(batch) = watch.next().await? {
+        for event in batch.events {
+            if let WatchEvent::Added(node) | WatchEvent::Modified(node) = event {
+                let ready = node.object.condition("Ready").map(|c| c["status"].clone());
+                assert_eq!(ready, Some(json!("True")), "{:?}", node.object.at(&["status", "conditions"]));
+            }
+        }
+    }
     Ok(())
 }
