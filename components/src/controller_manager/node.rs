@@ -36,6 +36,8 @@ pub struct Node {
     pub zone: Box<str>,
     /// By label: whether it is not counted when a zone is judged.
     pub uncounted: bool,
+    /// Labels that old clients still ask for and that the node lacks, as they are to be.
+    pub missing_labels: Vec<(&'static str, Box<str>)>,
     /// Conditions by type: whether it is so, and the heartbeat that said so.
     pub conditions: Vec<Condition>,
 }
@@ -84,6 +86,9 @@ impl Node {
 /// The labels that say where a node stands.
 const REGION: &str = "topology.kubernetes.io/region";
 const ZONE: &str = "topology.kubernetes.io/zone";
+/// Labels, and the older names that say the same.
+const TWINS: [(&str, &str); 2] =
+    [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 /// The label of a node that says nothing about its zone.
 const UNCOUNTED: &str = "node.kubernetes.io/exclude-disruption";
 
@@ -163,7 +168,11 @@ impl From<WireNode> for Node {
             ("", "") => "".into(),
             (region, zone) => format!("{region}/{zone}").into(),
         };
+        let missing = |(name, twin): (&str, &'static str)| {
+            labels.get(name).filter(|value| labels.get(twin) != Some(value)).map(|value| (twin, value.as_str().into()))
+        };
         Node {
+            missing_labels: TWINS.into_iter().filter_map(missing).collect(),
             uncounted: labels.contains_key(UNCOUNTED),
             zone,
             owners: metadata.owner_references.unwrap_or_default(),
@@ -185,5 +194,24 @@ impl Decode for Lease {
             terminating: metadata.deletion_timestamp.is_some(),
             renewed: spec.renew_time.unwrap_or_default(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_node_keeps_what_controllers_ask() {
+        let node = Object::from_value(json!({
+            "metadata": {"name": "n", "labels": {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+                "beta.kubernetes.io/os": "linux", "topology.kubernetes.io/zone": "z"}},
+            "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}]},
+            "status": {"conditions": [{"type": "Ready", "status": "False", "lastHeartbeatTime": "h"}]}}));
+        let node = Node::of(&node.expect("a map")).expect("a node");
+        assert_eq!((&*node.zone, node.uncounted, node.ready()), ("/z", false, Truth::False));
+        assert_eq!(node.evicting().map(|taint| taint.key.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(node.missing_labels, [("beta.kubernetes.io/arch", "amd64".into())]);
     }
 }

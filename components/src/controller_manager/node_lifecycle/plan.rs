@@ -155,10 +155,6 @@ pub(super) fn taints(node: &Node, evicting: Option<&str>) -> Option<Vec<Taint>> 
     if node.unschedulable {
         wanted.push(Taint::new(TAINT_UNSCHEDULABLE, NO_SCHEDULE));
     }
-    if node.condition("Ready").is_none() {
-        // Nothing has been said yet: the taint that the node was made with stays.
-        wanted.push(Taint::new(TAINT_NOT_READY, NO_SCHEDULE));
-    }
     wanted.extend(evicting.map(|key| Taint::new(key, NO_EXECUTE)));
     let mut result: Vec<Taint> =
         node.taints.iter().filter(|t| !is_ours(t) || wanted.iter().any(|w| w.is_same(t))).cloned().collect();
@@ -223,7 +219,8 @@ pub(super) mod tests {
     fn taints_follow_conditions() {
         let not_ready = (TAINT_NOT_READY, NO_SCHEDULE);
         check(&node(Some(Truth::True), &[not_ready]), true, &[]);
-        check(&node(None, &[not_ready]), true, &["not-ready:NoSchedule"]);
+        // Nothing has been said: upstream takes off what the node was made with; it fits no pod before it says what it has.
+        check(&node(None, &[not_ready]), true, &[]);
         check(&node(Some(Truth::False), &[]), true, &["not-ready:NoSchedule", "not-ready:NoExecute"]);
         check(&node(Some(Truth::False), &[]), false, &["not-ready:NoSchedule"]);
         // Ours are exclusive, and the swap does not wait for a turn.

@@ -176,16 +176,22 @@ impl NodeLifecycleReconciler {
         }
     }
 
-    async fn write_taints(&self, node: &Cached<Node>, mut wanted: Vec<Taint>) -> Result<(), Error> {
-        let added = |taint: &Taint| !node.taints.iter().any(|held| held.is_same(taint));
-        for taint in wanted.iter_mut().filter(|taint| taint.time_added.is_none() && added(taint)) {
-            taint.time_added = Some(time(self.tools.clock.now()));
+    /// Writes the taints, if they are to change, and the labels that old clients ask for.
+    async fn write(&self, node: &Cached<Node>, taints: Option<Vec<Taint>>) -> Result<(), Error> {
+        let mut patch = json!({"metadata": {"uid": node.uid, "resourceVersion": node.revision.to_string()}});
+        if taints.is_none() && node.missing_labels.is_empty() {
+            return Ok(());
         }
-        let wanted = if wanted.is_empty() { Value::Null } else { json!(wanted) };
-        let patch = json!({
-            "metadata": {"uid": node.uid, "resourceVersion": node.revision.to_string()},
-            "spec": {"taints": wanted},
-        });
+        for (name, value) in &node.missing_labels {
+            patch["metadata"]["labels"][*name] = value.as_ref().into();
+        }
+        if let Some(mut wanted) = taints {
+            let added = |taint: &Taint| !node.taints.iter().any(|held| held.is_same(taint));
+            for taint in wanted.iter_mut().filter(|taint| taint.time_added.is_none() && added(taint)) {
+                taint.time_added = Some(time(self.tools.clock.now()));
+            }
+            patch["spec"]["taints"] = if wanted.is_empty() { Value::Null } else { json!(wanted) };
+        }
         self.nodes.patch(&node.key, &Patch::Merge(patch)).await.map(drop)
     }
 
@@ -235,9 +241,7 @@ impl Reconciler for NodeLifecycleReconciler {
             }
         }
         let (evicting, wait) = self.evicting(&node);
-        if let Some(wanted) = taints(&node, evicting) {
-            self.write_taints(&node, wanted).await?;
-        }
+        self.write(&node, taints(&node, evicting)).await?;
         if look.fell {
             self.tell_not_ready(&node);
         }
