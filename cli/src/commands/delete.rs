@@ -164,13 +164,13 @@ fn check(args: &DeleteArgs) -> Result<(), Failure> {
     if args.all && selects {
         return Err(Failure::usage("setting 'all' parameter but found a non empty selector."));
     }
-    if args.words.is_empty() && args.files.filenames.is_empty() {
+    if args.words.is_empty() && args.files.is_empty() {
         return Err(Failure::usage(
             "You must provide one or more resources by argument or filename.\nExample resource specifications \
              include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   '<resource> <name>'\n   '<resource>'",
         ));
     }
-    if !args.words.is_empty() && !args.files.filenames.is_empty() {
+    if !args.words.is_empty() && !args.files.is_empty() {
         return Err(Failure::usage("when paths are provided as input, you may not specify resource arguments as well"));
     }
     Ok(())

@@ -5,7 +5,10 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::refused::{Instead, RefusedArgs};
-use super::{apply, completion, create, delete, describe, events, get, logs, rollout, scale, set, wait};
+use super::{
+    api_resources, apply, completion, cordon, create, delete, describe, edit, events, get, label, logs, patch, rollout,
+    scale, set, taint, wait,
+};
 
 /// A command on objects.
 #[derive(Debug, Subcommand)]
@@ -42,6 +45,14 @@ pub(crate) enum Command {
     Run(RefusedArgs),
     #[command(hide = true)]
     Top(RefusedArgs),
+    Edit(edit::EditArgs),
+    Patch(patch::PatchArgs),
+    Label(label::LabelArgs),
+    Annotate(label::AnnotateArgs),
+    Taint(taint::TaintArgs),
+    Cordon(cordon::CordonArgs),
+    Uncordon(cordon::UncordonArgs),
+    ApiResources(api_resources::ApiResourcesArgs),
 }
 
 /// What pods listen on here, in place of a tunnel.
@@ -77,6 +88,14 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
             Command::Proxy(args) => args.refuse("proxy", ON_THIS_MACHINE),
             Command::Run(args) => args.refuse("run", Instead::Do("write a manifest and use lw apply")),
             Command::Top(args) => args.refuse("top", Instead::Do("nothing here measures load yet")),
+            Command::Edit(args) => edit::run(args).await,
+            Command::Patch(args) => patch::run(args).await,
+            Command::Label(args) => label::label(args).await,
+            Command::Annotate(args) => label::annotate(args).await,
+            Command::Taint(args) => taint::run(args).await,
+            Command::Cordon(args) => cordon::cordon(args).await,
+            Command::Uncordon(args) => cordon::uncordon(args).await,
+            Command::ApiResources(args) => api_resources::run(args).await,
         }
     }));
     Ok(outcome.unwrap_or_else(|failure| {

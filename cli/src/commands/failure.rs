@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Usage(String),
     /// Anything that is said after `error: `.
     Plain(String),
+    /// Anything that is said as it stands.
+    Bare(String),
     /// Whoever read the output has seen enough (`lw get pods | head`): nothing to say. (SIGPIPE itself stays ignored:
     /// it would end the command when a server closes its connection, too.)
     ReaderGone,
@@ -42,6 +44,7 @@ impl Failure {
     pub(crate) fn text(&self) -> String {
         match self {
             Failure::Usage(text) | Failure::Plain(text) => format!("error: {text}"),
+            Failure::Bare(text) => text.clone(),
             Failure::ReaderGone => String::new(),
             Failure::Server { context, error } => match error {
                 Error::Status(status) => status_text(context, status),

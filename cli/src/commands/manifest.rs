@@ -20,7 +20,7 @@ use super::strict_value::{StrictValue, too_deep};
 pub(crate) struct FileArgs {
     /// File, folder, or - for standard input; may be given several times
     #[arg(short = 'f', long = "filename", value_name = "FILE")]
-    pub(crate) filenames: Vec<String>,
+    filenames: Vec<String>,
     /// Look into folders below too
     #[arg(short = 'R', long)]
     recursive: bool,
@@ -175,9 +175,26 @@ fn read_source(source: &Source, session: &Session, manifests: &mut Vec<Result<Ma
                 return;
             }
             Ok(None) => {}
-            Ok(Some(value)) => flatten(value, &source.name, &document, session, manifests),
+            Ok(Some(value)) => {
+                let mut objects = Vec::new();
+                collect(value, &source.name, &document, &mut objects);
+                let placed = objects.into_iter().map(|object| place(object?, &source.name, session));
+                manifests.extend(placed);
+            }
         }
     }
+}
+
+/// The objects of a text that a person has edited.
+pub(crate) fn parse_edited(text: &str) -> Result<Vec<Object>, Failure> {
+    const NAME: &str = "the edited file";
+    let mut objects = Vec::new();
+    for document in documents(text) {
+        if let Some(value) = parse(NAME, &document)? {
+            collect(value, NAME, &document, &mut objects);
+        }
+    }
+    objects.into_iter().collect()
 }
 
 struct Document<'a> {
@@ -232,27 +249,20 @@ fn parse(source: &str, document: &Document<'_>) -> Result<Option<Value>, Failure
     Ok(Some(value).filter(|v| !v.is_null()))
 }
 
-fn flatten(
-    value: Value,
-    source: &str,
-    document: &Document<'_>,
-    session: &Session,
-    manifests: &mut Vec<Result<Manifest, Failure>>,
-) {
+/// The objects of a value: a List stands for its items.
+fn collect(value: Value, source: &str, document: &Document<'_>, objects: &mut Vec<Result<Object, Failure>>) {
     let refuse = |why: &str| {
-        Failure::plain(format!(
-            "error validating \"{source}\": document {}, line {}: {why}",
-            document.number, document.line
-        ))
+        let (number, line) = (document.number, document.line);
+        Failure::plain(format!("error validating \"{source}\": document {number}, line {line}: {why}"))
     };
     let Ok(mut object) = Object::from_value(value) else {
-        manifests.push(Err(refuse("not an object")));
+        objects.push(Err(refuse("not an object: it must begin with apiVersion: and kind:")));
         return;
     };
     if object.kind_name().ends_with("List") && object.at(&["items"]).is_some_and(Value::is_array) {
         // `List`, and `PodList` as servers of Kubernetes answer.
         if let Some(Value::Array(items)) = object.0.remove("items") {
-            items.into_iter().for_each(|item| flatten(item, source, document, session, manifests));
+            items.into_iter().for_each(|item| collect(item, source, document, objects));
         }
         return;
     }
@@ -261,11 +271,7 @@ fn flatten(
         .filter(|(_, text)| text.is_empty())
         .map(|(field, _)| format!("{field} not set"))
         .collect();
-    if !missing.is_empty() {
-        manifests.push(Err(refuse(&format!("[{}]", missing.join(", ")))));
-        return;
-    }
-    manifests.push(place(object, source, session));
+    objects.push(if missing.is_empty() { Ok(object) } else { Err(refuse(&format!("[{}]", missing.join(", ")))) });
 }
 
 /// Finds the kind and settles the namespace.

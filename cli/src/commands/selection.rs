@@ -45,7 +45,7 @@ pub(crate) struct Found {
 impl Naming<'_> {
     /// Whether anything is named.
     pub(crate) fn is_empty(&self) -> bool {
-        self.words.is_empty() && self.files.filenames.is_empty()
+        self.words.is_empty() && self.files.is_empty()
     }
 
     /// Reads the objects from the server, in the order they are named.

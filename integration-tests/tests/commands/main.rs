@@ -1,11 +1,17 @@
 //! The everyday commands against a real server: words, columns and exit codes as kubectl 1.36 has them.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::Child;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use listwatch_integration_tests::{Server, binary};
+use listwatch_integration_tests::Server;
+
+mod changes;
+mod output;
+mod shell;
+
+use shell::{Shell, table};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -54,51 +60,6 @@ kind: Pod
 metadata: {name: wren, labels: {a: b}}
 spec: {containers: [{name: main, image: registry.local/main:1}]}
 ";
-
-struct Shell<'a> {
-    server: &'a Server,
-}
-
-impl Shell<'_> {
-    fn command(&self, args: &str) -> Command {
-        let mut command = Command::new(binary::lw());
-        command.args(args.split_whitespace()).env("LW_KUBECONFIG", self.server.data_dir().join("kubeconfig"));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    /// Runs a command with standard input; standard output, standard error, exit code.
-    fn run(&self, args: &str, stdin: &str) -> (String, String, i32) {
-        let mut child = self.command(args).spawn().expect("lw starts");
-        let mut pipe = child.stdin.take().expect("piped");
-        pipe.write_all(stdin.as_bytes()).expect("lw reads");
-        drop(pipe);
-        let output = child.wait_with_output().expect("lw ends");
-        let text = |bytes| String::from_utf8(bytes).expect("text");
-        (text(output.stdout), text(output.stderr), output.status.code().expect("an exit code"))
-    }
-
-    /// Runs a command and expects exactly this on standard output and nothing else.
-    fn check(&self, args: &str, stdin: &str, expected: &str) {
-        assert_eq!(self.run(args, stdin), (expected.to_owned(), String::new(), 0), "lw {args}");
-    }
-
-    /// Runs a command and expects it to be refused with exactly this.
-    fn refused(&self, args: &str, stdin: &str, expected: &str, code: i32) {
-        assert_eq!(self.run(args, stdin), (String::new(), format!("{expected}\n"), code), "lw {args}");
-    }
-}
-
-/// A table without its ages: cells by columns, AGE as `<age>`.
-fn table(text: &str) -> Vec<String> {
-    let mut lines = text.lines();
-    let header: Vec<_> = lines.next().unwrap_or_default().split_whitespace().collect();
-    let rows = lines.map(|line| {
-        let cells = line.split_whitespace().zip(&header);
-        cells.map(|(cell, name)| if *name == "AGE" { "<age>" } else { cell }).collect::<Vec<_>>().join(" ")
-    });
-    std::iter::once(header.join(" ")).chain(rows).collect()
-}
 
 #[test]
 fn apply_says_what_it_did_and_merges_three_ways() {

@@ -9,3 +9,4 @@ mod merge_keys;
 mod three_way;
 
 pub(crate) use command::{ApplyArgs, DryRun, LAST_APPLIED, Validation, run, with_last_applied, write_params};
+pub(crate) use three_way::merge_patch;

@@ -21,6 +21,11 @@ pub(crate) struct PrintArgs {
 }
 
 impl PrintArgs {
+    /// Whether a form is asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        self.output.is_some()
+    }
+
     /// The printer that the flag asks for; `None`: say what was done.
     pub(crate) fn printer(&self) -> Result<Option<Printer>, Failure> {
         let Some(text) = &self.output else { return Ok(None) };

@@ -1,0 +1,183 @@
+//! `lw patch`: changes parts of objects.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use listwatch_components::client::Patch;
+use listwatch_proto::resource::{Kind, Object};
+use serde_json::Value;
+
+use super::apply::{DryRun, Validation, write_params};
+use super::choice::{Selection, SelectionArgs};
+use super::failure::{Failure, Report};
+use super::output::{PrintArgs, Printer};
+use super::selection::Chosen;
+use super::session::{Session, full_name};
+
+/// Change parts of objects
+///
+/// Examples: lw patch deploy web --type=merge -p '{"spec":{"replicas":2}}'; lw patch node node01 --type=json -p
+/// '[{"op":"remove","path":"/metadata/labels/a"}]'
+#[derive(Debug, Args)]
+pub(crate) struct PatchArgs {
+    /// KIND NAME or KIND/NAME
+    #[arg(value_name = "KIND|KIND/NAME")]
+    words: Vec<String>,
+    #[command(flatten)]
+    selection: SelectionArgs,
+    #[command(flatten)]
+    print: PrintArgs,
+    /// The patch, as JSON or YAML
+    #[arg(short, long, value_name = "PATCH")]
+    patch: Option<String>,
+    /// A file that holds the patch
+    #[arg(long, value_name = "FILE")]
+    patch_file: Option<String>,
+    /// merge (RFC 7386) or json (RFC 6902); without it merge, unless the patch holds lists
+    #[arg(long = "type", value_name = "TYPE")]
+    patch_type: Option<String>,
+    /// The part of the object that is patched
+    #[arg(long, value_enum)]
+    subresource: Option<Part>,
+    /// Only say what would be done: by the server without storing it (server); client is refused
+    #[arg(long, value_enum, default_value_t = DryRun::None)]
+    dry_run: DryRun,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    Status,
+    Scale,
+}
+
+/// Runs the command.
+pub(crate) async fn run(args: &PatchArgs) -> Result<ExitCode, Failure> {
+    let text = match (&args.patch, &args.patch_file) {
+        (Some(_), Some(_)) => return Err(Failure::usage("cannot specify --patch and --patch-file together")),
+        (Some(text), None) => text.clone(),
+        (None, Some(path)) => std::fs::read_to_string(path)
+            .map_err(|error| Failure::plain(format!("unable to read patch file: {path}: {error}")))?,
+        (None, None) => {
+            return Err(Failure::usage("must specify --patch or --patch-file containing the contents of the patch"));
+        }
+    };
+    let patch = read(args.patch_type.as_deref(), &text)?;
+    if args.dry_run == DryRun::Client {
+        return Err(Failure::usage("--dry-run=client is not supported by patch: use --dry-run=server"));
+    }
+    if args.words.is_empty() && args.selection.files.is_empty() {
+        return Err(Failure::usage(
+            "one or more resources must be specified as <resource> <name> or <resource>/<name>",
+        ));
+    }
+    let printer = args.print.printer()?;
+    let Selection { session, found, .. } = args.selection.select(&args.words, "patch").await?;
+    if found.chosen.is_empty() && found.failures.is_empty() {
+        return Err(Failure::plain("no objects passed to patch"));
+    }
+    let mut report = Report::default();
+    let mut run = Run { args, session, patch, printer };
+    for Chosen { kind, object } in &found.chosen {
+        if let Err(failure) = run.patch(kind, object).await {
+            report.fail(failure);
+        }
+    }
+    found.failures.into_iter().for_each(|failure| report.fail(failure));
+    Ok(report.exit_code())
+}
+
+struct Run<'a> {
+    args: &'a PatchArgs,
+    session: Session,
+    patch: Patch,
+    printer: Option<Printer>,
+}
+
+impl Run<'_> {
+    async fn patch(&mut self, kind: &'static Kind, live: &Object) -> Result<(), Failure> {
+        // kubectl's patch lets unknown fields be dropped, with a warning each.
+        let params = write_params("kubectl-patch", self.args.dry_run, Validation::Warn);
+        let part = match self.args.subresource {
+            None => "",
+            Some(Part::Status) => "status",
+            Some(Part::Scale) => "scale",
+        };
+        if !part.is_empty() && !kind.has_subresource(part) {
+            return Err(Failure::plain(format!("{} have no subresource {part:?}", kind.plural)));
+        }
+        let patched = self.session.api(kind).patch_with(&live.key(), part, &self.patch, &params).await?;
+        let out = &mut io::stdout().lock();
+        if let Some(printer) = &mut self.printer {
+            return printer.print(out, kind, &patched.object);
+        }
+        let is_same = part.is_empty() && patched.object == *live;
+        let name =
+            if part == "scale" { format!("scale.autoscaling/{}", live.name()) } else { full_name(kind, live.name()) };
+        Ok(writeln!(out, "{name} patched{}", if is_same { " (no change)" } else { "" })?)
+    }
+}
+
+fn read(kind: Option<&str>, text: &str) -> Result<Patch, Failure> {
+    let kind = kind.map(str::to_ascii_lowercase);
+    if let Some(word) = kind.as_deref().filter(|word| !["json", "merge", "strategic"].contains(word)) {
+        return Err(Failure::usage(format!("--type must be one of [json merge strategic], not {word:?}")));
+    }
+    if kind.as_deref() == Some("strategic") {
+        return Err(Failure::usage(
+            "--type=strategic is not supported: use --type=merge, which replaces lists as a \
+                                   whole, or --type=json, which changes single items",
+        ));
+    }
+    let value: Value =
+        serde_norway::from_str(text).map_err(|error| Failure::plain(format!("unable to parse {text:?}: {error}")))?;
+    match kind.as_deref() {
+        Some("json") if value.is_array() => Ok(Patch::Json(value)),
+        Some("json") => Err(Failure::plain(
+            "a JSON patch is a list of changes: [{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":2}]",
+        )),
+        _ if !value.is_object() => {
+            Err(Failure::plain("a merge patch is an object that holds what shall change: {\"spec\":{\"replicas\":2}}"))
+        }
+        None if has_lists(&value) => Err(Failure::usage(
+            "the patch holds lists: say --type=merge to replace them as a whole, or --type=json to change single items \
+             (merging items by name, kubectl's strategic, is not supported)",
+        )),
+        _ => Ok(Patch::Merge(value)),
+    }
+}
+
+/// Whether a merge patch would mean something else than the strategic one that kubectl takes it for.
+fn has_lists(value: &Value) -> bool {
+    match value {
+        Value::Array(_) => true,
+        Value::Object(map) => map.iter().any(|(key, value)| key.starts_with('$') || has_lists(value)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_patch_without_a_type_is_a_merge_where_both_mean_the_same() {
+        let patch = json!({"spec": {"replicas": 2, "paused": null}});
+        assert!(matches!(read(None, &patch.to_string()), Ok(Patch::Merge(value)) if value == patch));
+        assert!(matches!(read(None, "spec: {replicas: 2, paused: null}"), Ok(Patch::Merge(value)) if value == patch));
+        let list = "{\"spec\":{\"taints\":[]}}";
+        assert!(read(None, list).expect_err("refused").text().contains("the patch holds lists"));
+        assert!(read(None, "{\"spec\":{\"$patch\":\"delete\"}}").is_err());
+        assert!(matches!(read(Some("MERGE"), list), Ok(Patch::Merge(_))));
+        assert!(matches!(read(Some("json"), "[]"), Ok(Patch::Json(_))));
+        assert!(read(Some("json"), "{}").is_err());
+        assert!(
+            read(Some("strategic"), "{}").expect_err("refused").text().contains("--type=strategic is not supported")
+        );
+        assert_eq!(
+            read(Some("mash"), "{}").expect_err("refused").text(),
+            "error: --type must be one of [json merge strategic], not \"mash\""
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! Forms of output and ways to find objects. Texts are those of the recorded sessions get-outputs, get-selectors and
+//! create-object-generators (kubectl 1.36.3).
+
+use listwatch_integration_tests::Server;
+
+use crate::shell::{Shell, table};
+
+const MAPS: &str = "\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c1, labels: {env: dev, tier: '10'}}, data: {h: '30', dotted.key: 'yes'}}
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: c2, labels: {env: prod, tier: '9'}}, data: {h: '25'}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c3}
+";
+
+#[test]
+fn objects_are_shown_in_every_form() {
+    let server = Server::start(&[]).expect("a server");
+    let shell = Shell { server: &server };
+    shell.check("create -f -", MAPS, "configmap/c1 created\nconfigmap/c2 created\nconfigmap/c3 created\n");
+    forms(&shell);
+    order(&shell);
+    generators(&shell);
+    files(&shell);
+}
+
+fn forms(shell: &Shell<'_>) {
+    shell.check("get cm c1 -o jsonpath='{.data.dotted\\.key} {.data.h}'", "", "yes 30");
+    let range = "get cm -l env -o jsonpath='{range .items[*]}{.metadata.name}{\"\\t\"}{.data.h}{\"\\n\"}{end}'";
+    shell.check(range, "", "c1\t30\nc2\t25\n");
+    shell.check("get cm c1 -o jsonpath-as-json={.data.h}", "", "[\n    \"30\"\n]\n");
+    shell.check(
+        "get cm -o custom-columns=N:.metadata.name,HEIGHT:.data.h",
+        "",
+        "N     HEIGHT\nc1    30\nc2    25\nc3    <none>\n",
+    );
+}
+
+fn order(shell: &Shell<'_>) {
+    shell.check("get cm -l env --sort-by=.metadata.labels.tier -o name", "", "configmap/c2\nconfigmap/c1\n");
+    let (out, _, _) = shell.run("get cm --sort-by={.data.h} -L env --chunk-size=1", "");
+    assert_eq!(table(&out), ["NAME DATA AGE ENV", "c3 0 <age>", "c2 1 <age> prod", "c1 2 <age> dev"]);
+    shell.refused("get cm --sort-by=.metadata[ -o name", "", "error: unterminated array", 2);
+    let nobody = "error: couldn't find any field with path \"{.nope}\" in the list of objects";
+    shell.refused("get cm --sort-by=.nope -o name", "", nobody, 1);
+    shell.refused("get cm c1 -l env=dev", "", "error: name cannot be provided when a selector is specified", 2);
+    let (_, err, code) = shell.run("get cm --field-selector data.x=1", "");
+    assert_eq!(code, 1);
+    assert!(err.starts_with("Error from server (BadRequest): Unable to find \"/v1, Resource=configmaps\" that match label selector \"\", field selector \"data.x=1\": "), "{err}");
+}
+
+fn generators(shell: &Shell<'_>) {
+    shell.check("create ns blue", "", "namespace/blue created\n");
+    shell.check("create cm made --from-literal=k=v -n blue -o jsonpath={.data}", "", "{\"k\":\"v\"}");
+    let taken = "error: failed to create configmap: configmaps \"made\" already exists";
+    shell.refused("create configmap made -n blue", "", taken, 1);
+    shell.check("create deployment web --image=a:1 --replicas=0 --port=80", "", "deployment.apps/web created\n");
+    shell.check(
+        "get deploy web -o jsonpath='{.spec.selector.matchLabels.app} {.spec.template.spec.containers[0].ports[0].containerPort}'",
+        "",
+        "web 80",
+    );
+    shell.refused(
+        "create configmap c4 --from-literal=novalue",
+        "",
+        "error: invalid literal source novalue, expected key=value",
+        2,
+    );
+}
+
+fn files(shell: &Shell<'_>) {
+    shell.check("get -f - -o name", MAPS, "configmap/c1\nconfigmap/c2\nconfigmap/c3\n");
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::create_dir(folder.path().join("inner")).expect("folder");
+    std::fs::write(folder.path().join("a.yaml"), "{apiVersion: v1, kind: ConfigMap, metadata: {name: fa}}")
+        .expect("written");
+    std::fs::write(
+        folder.path().join("inner/b.json"),
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"fb\"}}",
+    )
+    .expect("written");
+    std::fs::write(folder.path().join("notes.txt"), "no manifest").expect("written");
+    let path = folder.path().display();
+    shell.check(&format!("apply -f {path}"), "", "configmap/fa created\n");
+    shell.check(&format!("apply -R -f {path}"), "", "configmap/fa unchanged\nconfigmap/fb created\n");
+    shell.check(&format!("delete -R -f {path} -o name"), "", "configmap/fa\nconfigmap/fb\n");
+    for (flag, problem) in [
+        ("-k .", "-k (--kustomize) is not supported: build the folder with kustomize and give it to -f -"),
+        ("--server-side -f x", "--server-side is not supported: apply without it merges here and patches"),
+        ("--prune -f x", "--prune is not supported: delete what is no longer wanted with lw delete"),
+    ] {
+        shell.refused(&format!("apply {flag}"), "", &format!("error: {problem}"), 2);
+    }
+}
