@@ -175,9 +175,9 @@ impl Model {
         self.arrive(usize::MAX);
         for _ in 0..batch {
             let pod = new_pod(&set.object, self.now);
-            match self.random.random_range(0..3) {
+            match self.random.random_range(0..4) {
                 0 => self.create_pod(pod),
-                1 => self.late.push(pod),
+                1 | 2 => self.late.push(pod),
                 _ => {}
             }
         }

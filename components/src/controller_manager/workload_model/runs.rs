@@ -41,7 +41,7 @@ impl Model {
                     self.run_set(&names[at]);
                 }
             }
-            6 => self.arrive(1),
+            6 if self.random.random_bool(0.2) => self.arrive(usize::MAX),
             _ => self.run_kubelet(),
         }
     }
@@ -211,10 +211,9 @@ fn deaths_make_no_more_than_one_batch_too_many() {
             let replicas = model.random.random_range(0..60);
             asked = if model.exact().is_ok() && model.late.is_empty() { replicas } else { asked.max(replicas) };
             model.bounds.most = Some(size(asked).max(active(&model.head())) + IN_FLIGHT_MAX);
-            model.chance = Chance { death: 0.03, mishap: 0.02 };
+            model.chance = Chance { death: 0.1, mishap: 0.02 };
             model.scale(replicas);
-            model.steps();
-            model.steps();
+            (0..4).for_each(|_| model.steps());
         }
         model.settle();
     });
