@@ -63,23 +63,35 @@ pub(crate) fn run(args: &CompletionArgs) -> Result<ExitCode, Failure> {
 
 /// Answers a shell that asks, and ends the process; does nothing if none asks.
 pub(crate) fn answer_shell<C: CommandFactory>() {
-    CompleteEnv::with_factory(|| with_objects(C::command())).var(VARIABLE).complete();
+    let wants_flags = words_of_shell().is_some_and(|(words, at)| words.get(at).is_some_and(|w| w.starts_with('-')));
+    CompleteEnv::with_factory(|| prepared(C::command(), wants_flags)).var(VARIABLE).complete();
 }
 
-/// Every argument that names objects can be completed, in every command.
-fn with_objects(command: Command) -> Command {
-    let command =
-        command.mut_args(|arg| if arg.get_id() == "words" { arg.add(ArgValueCompleter::new(objects)) } else { arg });
-    command.mut_subcommands(with_objects)
+/// The words behind `lw` as a shell gives them, and which of them is completed.
+fn words_of_shell() -> Option<(Vec<String>, usize)> {
+    let words: Vec<String> = std::env::args().skip_while(|word| word != "--").skip(2).collect();
+    let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|text| text.parse::<usize>().ok());
+    let at = index.map_or(words.len().checked_sub(1)?, |index| index.saturating_sub(1));
+    Some((words, at))
+}
+
+/// Every argument that names objects can be completed, in every command; flags are offered to those who begin one.
+fn prepared(command: Command, wants_flags: bool) -> Command {
+    let command = command.disable_help_flag(!wants_flags).disable_version_flag(!wants_flags).mut_args(|arg| {
+        if arg.get_id() == "words" {
+            return arg.add(ArgValueCompleter::new(objects));
+        }
+        let is_flag = !arg.is_positional();
+        arg.hide(is_flag && !wants_flags)
+    });
+    command.mut_subcommands(|command| prepared(command, wants_flags))
 }
 
 /// Completes the word that a shell stands at.
 fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };
-    let words: Vec<String> = std::env::args().skip_while(|word| word != "--").skip(2).collect();
-    let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|text| text.parse::<usize>().ok());
-    let before = index.map_or(words.len(), |index| index.saturating_sub(1)).min(words.len());
-    let line = Line::read(&words[..before]);
+    let (words, at) = words_of_shell().unwrap_or_default();
+    let line = Line::read(&words[..at.min(words.len())]);
     let offered: Vec<String> = match line.question(current) {
         Question::Kinds => KINDS.iter().map(|kind| kind.plural.to_owned()).collect(),
         Question::Names { kind, prefix } => {

@@ -13,6 +13,7 @@ use listwatch_proto::resource::{Kind, ObjectKey};
 use super::apply::DryRun;
 use super::failure::{Failure, Report};
 use super::manifest::FileArgs;
+use super::progress::Waiting;
 use super::session::{Session, SessionArgs, full_name, parse_targets};
 
 /// Pauses while waiting for a server that is away.
@@ -261,6 +262,11 @@ async fn delete(
 }
 
 async fn wait_all(args: &DeleteArgs, session: &Session, leaving: Vec<Leaving>, report: &mut Report) {
+    let _waiting = Waiting::begin(match leaving.as_slice() {
+        [] => return,
+        [one] => format!("{} to go", full_name(one.kind, &one.key.name)),
+        many => format!("{} objects to go", many.len()),
+    });
     let wait = async {
         for object in &leaving {
             if let Err(error) = wait_gone(session, object).await {

@@ -52,3 +52,4 @@ pub(crate) use apply::with_last_applied;
 pub(crate) use completion::answer_shell;
 pub(crate) use dispatch::{Command, run};
 pub(crate) use failure::with_causes;
+pub(crate) use progress::Waiting;

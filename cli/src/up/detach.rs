@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 
 use super::command::UpArgs;
 use crate::cluster::{control, locate};
+use crate::commands::Waiting;
 
 /// Starts the supervisor, waits until the cluster is ready, and leaves it running.
 ///
@@ -40,8 +41,10 @@ pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
         command.pre_exec(|| if libc::setsid() == -1 { Err(std::io::Error::last_os_error()) } else { Ok(()) });
     }
     let mut child = command.spawn().context("start the supervisor")?;
+    let waiting = Waiting::begin("the cluster to be ready");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("standard output is piped")).read_line(&mut line)?;
+    drop(waiting);
     if line.is_empty() {
         let status = child.wait()?;
         let mut text = String::new();
