@@ -6,6 +6,7 @@ mod life;
 mod node;
 mod order;
 mod probes;
+mod storm;
 mod volumes;
 
 use std::{collections::BTreeMap, process::Command};

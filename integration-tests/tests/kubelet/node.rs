@@ -6,7 +6,7 @@ use std::{
     net::TcpStream,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -55,6 +55,12 @@ impl Node {
         self.kubelet.kill();
         self.kubelet = launch(&self.server, self.folder.path(), &self.flags, pipe)?;
         Ok(())
+    }
+
+    /// Starts a kubelet that nobody waits for: it may be killed before it has come to anything.
+    pub(crate) fn start_blindly(&self) -> Result<Child> {
+        let mut command = command(&self.server, self.folder.path(), &self.flags)?;
+        Ok(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?)
     }
 
     pub(crate) async fn create(&self, name: &str, spec: Value) -> Result<ObjectKey> {
@@ -194,6 +200,15 @@ impl Drop for Node {
 }
 
 pub(crate) fn launch(server: &Server, folder: &Path, flags: &[String], pipe: Option<&OwnedFd>) -> Result<Process> {
+    let mut command = command(server, folder, flags)?;
+    if let Some(pipe) = pipe {
+        command.env("LW_CLUSTER_PIPE_FD", pipe.as_raw_fd().to_string());
+    }
+    Process::spawn("kubelet", folder, command)
+}
+
+/// How a kubelet of this node is started.
+fn command(server: &Server, folder: &Path, flags: &[String]) -> Result<Command> {
     let pki = pki::ensure(server.data_dir().join("pki"), &SystemClock::new())?;
     pki.issue(&Identity::Node("node01".into()))?;
     let file = |name: &str| -> PathBuf { server.data_dir().join("pki").join(name) };
@@ -210,10 +225,7 @@ pub(crate) fn launch(server: &Server, folder: &Path, flags: &[String], pipe: Opt
         .arg("--client-key")
         .arg(file("node-node01.key"))
         .args(flags);
-    if let Some(pipe) = pipe {
-        command.env("LW_CLUSTER_PIPE_FD", pipe.as_raw_fd().to_string());
-    }
-    Process::spawn("kubelet", folder, command)
+    Ok(command)
 }
 
 pub(crate) fn container<'a>(pod: &'a Object, name: &str) -> &'a Value {
