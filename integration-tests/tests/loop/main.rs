@@ -3,7 +3,7 @@
 //! * [`plane`]: server, controller manager, scheduler; [`kubelets`]: the test in the kubelets' place
 //! * [`life`]: kills, lost nodes, owners and namespaces
 //! * [`rollout`], [`pods`]: Deployments and ReplicaSets as a user sees them
-//! * [`stale`]: a leader that was stopped and goes on
+//! * [`stale`]: a leader that was stopped and goes on; [`storm`]: kills and stops at random
 //! * [`chain`]: a whole cluster with real kubelets
 
 mod chain;
@@ -13,3 +13,4 @@ mod plane;
 mod pods;
 mod rollout;
 mod stale;
+mod storm;
