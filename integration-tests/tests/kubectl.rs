@@ -58,13 +58,23 @@ async fn the_everyday_commands_work() -> anyhow::Result<()> {
     assert!(nodes.starts_with("NAME     STATUS   ROLES    AGE"), "{nodes}");
     assert_eq!(nodes.lines().filter(|line| line.contains(" Ready ")).count(), 2, "{nodes}");
 
-    assert_eq!(shell.run(&["apply", "--validate=false", "-f", EXAMPLE]), "deployment.apps/myapp created\n");
-    assert_eq!(shell.run(&["apply", "--validate=false", "-f", EXAMPLE]), "deployment.apps/myapp unchanged\n");
+    assert_eq!(shell.run(&["apply", "-f", EXAMPLE]), "deployment.apps/myapp created\n");
+    assert_eq!(shell.run(&["apply", "-f", EXAMPLE]), "deployment.apps/myapp unchanged\n");
     let rolled = shell.run(&["rollout", "status", "deployment/myapp", "--timeout=30s"]);
     assert!(rolled.ends_with("deployment \"myapp\" successfully rolled out\n"), "{rolled}");
     let pods = shell.run(&["get", "pods", "-o", "wide", "-l", "app=myapp", "--no-headers"]);
     let is_running = |line: &&str| line.split_whitespace().skip(1).take(2).eq(["1/1", "Running"]);
     assert_eq!(pods.lines().filter(is_running).count(), 3, "{pods}");
+
+    // Sent as protobuf by kubectl 1.32 and later.
+    assert_eq!(shell.run(&["create", "namespace", "dev"]), "namespace/dev created\n");
+    let create = ["create", "configmap", "settings", "-n", "dev", "--from-literal=a=b"];
+    assert_eq!(shell.run(&create), "configmap/settings created\n");
+    let create = ["create", "deployment", "web", "-n", "dev", "--image=soscscs/myapp:v1", "--replicas=2"];
+    assert_eq!(shell.run(&create), "deployment.apps/web created\n");
+    shell.run(&["rollout", "status", "deployment/web", "-n", "dev", "--timeout=30s"]);
+    assert_eq!(shell.run(&["delete", "namespace", "dev"]), "namespace \"dev\" deleted\n");
+    assert!(shell.run(&["explain", "pod.spec.containers"]).contains("FIELD: containers <[]Container>"));
 
     // Strategic merge: the image of one container changes, everything else stays.
     let changed = shell.run(&["set", "image", "deployment/myapp", "myapp=soscscs/myapp:v2"]);

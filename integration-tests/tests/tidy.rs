@@ -23,7 +23,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("server", "auth", &["clock", "registry", "transport"]),
     ("server", "resources", &["registry", "kubelets", "storage", "clock", "auth", "transport"]),
     ("server", "kubelets", &["registry", "transport"]),
-    ("server", "rest", &["registry", "kubelets", "clock", "auth", "transport"]),
+    ("server", "rest", &["registry", "kubelets", "storage", "clock", "auth", "transport"]),
     ("components", "clock", &[]),
     ("components", "client", &["clock"]),
     ("components", "runtime", &["client", "clock"]),

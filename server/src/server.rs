@@ -203,7 +203,10 @@ impl Ports {
         let kubelets = secure_tls.as_ref().and_then(|secure| secure.kubelets.clone());
         let options = ResourceOptions { kubelets: kubelets.clone(), stopping: stop.drain.clone() };
         let registry = registry(config, clock, engine);
-        let rest = rest::routes(RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone() });
+        let rest = rest::routes(
+            RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone() },
+            engine.clone(),
+        );
         let router = resources::routes(registry, engine.clone(), options).merge(rest);
         let guarded = |authenticator| {
             let gate = Arc::new(Gate { authenticator, public: PUBLIC_PATHS });
@@ -257,7 +260,7 @@ fn tell_what_is_served(config: &Config, addresses: &Addresses, engine: &Engine) 
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         etcd = etcd::SERVER_VERSION,
-        kubernetes = resources::KUBERNETES_VERSION,
+        kubernetes = rest::KUBERNETES_VERSION,
         revision = status.revision,
         incarnation = engine.incarnation(),
         "store open"

@@ -262,6 +262,36 @@ impl Registry {
         blank
     }
 
+    /// An object in Kubernetes' protobuf form, as JSON.
+    ///
+    /// # Errors
+    /// `BadRequest` for bytes that are none.
+    pub(crate) fn from_protobuf(kind: &'static Kind, body: &[u8]) -> Result<serde_json::Value, Status> {
+        super::schema::protobuf::read(body).map_err(|malformed| {
+            let shown: String = if body.is_ascii() && !body.iter().any(u8::is_ascii_control) {
+                String::from_utf8_lossy(body).into_owned()
+            } else {
+                body.iter().take(64).map(|byte| format!("{byte:02x}")).collect()
+            };
+            let (name, why) = (kind.kind, malformed.0);
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {name}): {why} ({shown})"
+            ))
+        })
+    }
+
+    /// The OpenAPI schemas of kinds, and of all that they hold.
+    pub(crate) fn openapi_schemas(
+        kinds: impl Iterator<Item = &'static Kind>,
+    ) -> serde_json::Map<String, serde_json::Value> {
+        super::schema::openapi::schemas(&kinds.map(|kind| strategy(kind).schema()).collect::<Vec<_>>())
+    }
+
+    /// The name of a kind's OpenAPI schema.
+    pub(crate) fn openapi_name(kind: &'static Kind) -> String {
+        super::schema::openapi::name_of(strategy(kind).schema())
+    }
+
     /// Whether the answer to a delete is the object, also when it is gone; else it is a Status.
     pub(crate) fn tells_what_it_deleted(&self, kind: &'static Kind) -> bool {
         strategy(kind).tells_what_it_deleted()

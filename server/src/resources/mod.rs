@@ -7,7 +7,6 @@
 //! * `service`: the verbs; `list` and `watch` cut what is big, `log` fetches from the kubelet
 //! * `admin`: what an operator asks of the store
 //! * `refusal`: what the gRPC layer refuses by itself
-//! * `probe`: version and health over plain HTTP
 //! * `routes`: all of it as one router
 
 mod refusal;
@@ -21,8 +20,6 @@ mod watch;
 mod log;
 
 mod admin;
-mod probe;
 mod routes;
 
-pub use probe::KUBERNETES_VERSION;
 pub use routes::{PUBLIC_PATHS, ResourceOptions, routes};

@@ -18,8 +18,8 @@ use tonic::server::NamedService;
 use tower::{Service, ServiceExt};
 
 use super::admin::AdminService;
+use super::refusal;
 use super::service::ResourceService;
-use super::{probe, refusal};
 use crate::kubelets::Kubelets;
 use crate::registry::Registry;
 use crate::storage::Engine;
@@ -39,16 +39,14 @@ pub struct ResourceOptions {
     pub stopping: CancellationToken,
 }
 
-/// The router of the resource door: resources, admin, health and reflection over gRPC; version and health over plain
-/// HTTP. It must stand behind a gate that puts a request context into each request, and on the multi-thread runtime.
+/// The router of the resource door: resources, admin, health and reflection over gRPC. It must stand behind a gate that puts a request context into each request, and on the multi-thread runtime.
 pub fn routes(registry: Registry, engine: Engine, options: ResourceOptions) -> Router {
-    let admin = AdminServer::new(AdminService { engine: engine.clone(), registry: registry.clone() });
-    let resources = ResourceService { registry, kubelets: options.kubelets, stopping: options.stopping.clone() };
+    let admin = AdminServer::new(AdminService { engine, registry: registry.clone() });
+    let resources = ResourceService { registry, kubelets: options.kubelets, stopping: options.stopping };
     let resources = ResourcesServer::new(resources)
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .accept_compressed(CompressionEncoding::Gzip);
-    let router = probe::router(engine, options.stopping);
-    let router = mount(router, resources);
+    let router = mount(Router::new(), resources);
     let router = mount(router, admin);
     let router = mount(router, health());
     reflection(router).fallback(unknown)

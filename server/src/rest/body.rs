@@ -4,10 +4,10 @@ use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
 use http::{HeaderMap, header};
-use listwatch_proto::resource::{Reason, Status};
+use listwatch_proto::resource::{Kind, Reason, Status};
 use serde_json::Value;
 
-use crate::registry::{DeleteOptions, PatchKind};
+use crate::registry::{DeleteOptions, PatchKind, Registry};
 
 use super::query;
 
@@ -51,15 +51,14 @@ fn media_type(headers: &HeaderMap) -> &str {
 ///
 /// # Errors
 /// `UnsupportedMediaType`; `BadRequest` for YAML that is none.
-pub(super) fn object(headers: &HeaderMap, bytes: Bytes) -> Result<Bytes, Status> {
+pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> Result<Bytes, Status> {
     match media_type(headers) {
         "application/json" => Ok(bytes),
         "application/yaml" => from_yaml(&bytes),
-        other => {
-            let message = format!(
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml (got {other})"
-            );
+        "application/vnd.kubernetes.protobuf" => Ok(Registry::from_protobuf(kind, &bytes)?.to_string().into()),
+        _ => {
+            let message = "the body of the request was in an unknown format - accepted media types include: \
+                           application/json, application/yaml, application/vnd.kubernetes.protobuf";
             Err(Status::new(Reason::UnsupportedMediaType, message))
         }
     }
@@ -94,6 +93,7 @@ pub(super) fn from_yaml(bytes: &[u8]) -> Result<Bytes, Status> {
 /// # Errors
 /// `BadRequest` for a body that is no `DeleteOptions`.
 pub(super) fn delete_options(
+    kind: &'static Kind,
     headers: &HeaderMap,
     bytes: Bytes,
     mut options: DeleteOptions,
@@ -101,7 +101,7 @@ pub(super) fn delete_options(
     if bytes.is_empty() {
         return Ok(options);
     }
-    let json = object(headers, bytes)?;
+    let json = object(kind, headers, bytes)?;
     let value: Value =
         serde_json::from_slice(&json).map_err(|error| Status::bad_request(format!("the body is not JSON: {error}")))?;
     let text = |value: &Value| value.as_str().filter(|t| !t.is_empty()).map(str::to_owned);

@@ -15,9 +15,10 @@ use super::objects::{Ask, encoding_of};
 use super::path::{self, Named};
 use super::query::{Query, Read};
 use super::table::Carried;
-use super::{answer, discovery, list, log, watch};
+use super::{answer, discovery, list, log, openapi, probe, watch};
 use crate::kubelets::Kubelets;
 use crate::registry::{Registry, RequestContext, Target};
+use crate::storage::Engine;
 
 /// What the door needs.
 #[derive(Clone, Debug)]
@@ -29,14 +30,15 @@ pub(crate) struct RestDoor {
     pub(crate) stopping: CancellationToken,
 }
 
-/// The router of the door: `/api` and `/apis` and everything below. It must stand behind a gate that puts a request
+/// The router of the door: `/api`, `/apis`, `/openapi` and everything below, version and health. It must stand behind a gate that puts a request
 /// context into each request, and on the multi-thread runtime.
-pub(crate) fn routes(door: RestDoor) -> Router {
+pub(crate) fn routes(door: RestDoor, engine: Engine) -> Router {
+    let probes = probe::router(engine, door.stopping.clone());
     let mut router = Router::new();
-    for path in ["/api", "/api/{*rest}", "/apis", "/apis/{*rest}"] {
+    for path in ["/api", "/api/{*rest}", "/apis", "/apis/{*rest}", "/openapi", "/openapi/{*rest}"] {
         router = router.route(path, any(serve));
     }
-    router.with_state(Arc::new(door))
+    router.with_state(Arc::new(door)).merge(probes)
 }
 
 async fn serve(State(door): State<Arc<RestDoor>>, request: Request) -> Response {
@@ -46,8 +48,12 @@ async fn serve(State(door): State<Arc<RestDoor>>, request: Request) -> Response 
 
 impl RestDoor {
     async fn answer(&self, request: Request) -> Result<Response, Status> {
-        let named = path::read(request.uri().path());
         let headers = request.headers();
+        if request.uri().path().starts_with("/openapi") {
+            let query = Query::read(request.uri().query().unwrap_or_default());
+            return Ok(openapi::answer(request.uri().path(), &query, headers));
+        }
+        let named = path::read(request.uri().path());
         match named {
             Named::Nothing => Ok(answer::page_not_found()),
             Named::UnknownResource => Err(unknown_resource()),

@@ -37,7 +37,7 @@ impl Ask<'_> {
     pub(super) async fn create(&self, request: Request) -> Result<Response, Status> {
         let options = self.query.write_options()?;
         let headers = request.headers().clone();
-        let json = body::object(&headers, body::bytes(request).await?)?;
+        let json = body::object(self.target.kind, &headers, body::bytes(request).await?)?;
         let written = self.registry.create(self.context, self.target, &json, &options).await?;
         self.written(&written, StatusCode::CREATED)
     }
@@ -45,7 +45,7 @@ impl Ask<'_> {
     pub(super) async fn update(&self, request: Request) -> Result<Response, Status> {
         let options = self.query.write_options()?;
         let headers = request.headers().clone();
-        let json = body::object(&headers, body::bytes(request).await?)?;
+        let json = body::object(self.target.kind, &headers, body::bytes(request).await?)?;
         let written = self.registry.update(self.context, self.target, &json, &options).await?;
         self.written(&written, if written.created { StatusCode::CREATED } else { StatusCode::OK })
     }
@@ -65,7 +65,7 @@ impl Ask<'_> {
     pub(super) async fn delete(&self, request: Request) -> Result<Response, Status> {
         let options = self.query.delete_options()?;
         let headers = request.headers().clone();
-        let options = body::delete_options(&headers, body::bytes(request).await?, options)?;
+        let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, options)?;
         let deleted = self.registry.delete(self.context, self.target, &options).await?;
         self.deleted(&deleted)
     }

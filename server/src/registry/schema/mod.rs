@@ -22,6 +22,8 @@
 pub(crate) mod blank;
 pub(crate) mod decode;
 pub(crate) mod json;
+pub(crate) mod openapi;
+pub(crate) mod protobuf;
 pub(crate) mod table;
 
 pub(crate) use decode::decode;

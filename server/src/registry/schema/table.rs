@@ -46,6 +46,8 @@ pub(crate) struct Field {
     pub(crate) embedded: Option<&'static str>,
     /// Its protobuf number; 0 = it has none of its own.
     pub(crate) protobuf: u16,
+    /// The numbers of the messages it stands in: an embedded struct is one on the wire.
+    pub(crate) nested: Vec<u16>,
     /// The strategy of a strategic merge: `merge:KEY`, `merge`, `replace`, `retainKeys`; empty = the usual one.
     pub(crate) patch: &'static str,
     /// How apply treats a list: `map:KEY,…`, `set`, `atomic`; empty = atomic.
@@ -155,7 +157,15 @@ fn embed(structs: &mut [Struct]) {
             }
             let bare = bare(structs[inner].name);
             let mut fields = structs[inner].fields.clone();
-            fields.iter_mut().for_each(|f| f.embedded = Some(bare));
+            let number = structs[place].fields[at].protobuf;
+            for field in &mut fields {
+                field.embedded = Some(bare);
+                match number {
+                    // The struct is not on the wire, nor is what it holds.
+                    0 => field.protobuf = 0,
+                    number => field.nested.insert(0, number),
+                }
+            }
             structs[place].fields.splice(at..=at, fields);
         }
     }
@@ -183,6 +193,7 @@ impl Known<'_> {
             omission: Omission::Never,
             embedded: None,
             protobuf: 0,
+            nested: Vec::new(),
             patch: "",
             list: "",
             atomic: false,

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::storage::Engine;
 
 /// The Kubernetes release whose API is served.
-pub const KUBERNETES_VERSION: &str = "1.36.0";
+pub(crate) const KUBERNETES_VERSION: &str = "1.36.3";
 
 #[derive(Clone, Debug)]
 struct Probe {
@@ -35,6 +35,7 @@ async fn version() -> Json<serde_json::Value> {
         "major": parts.next(),
         "minor": parts.next(),
         "gitVersion": format!("v{KUBERNETES_VERSION}+listwatch-{}", env!("CARGO_PKG_VERSION")),
+        "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
     }))
 }
