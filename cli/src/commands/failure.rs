@@ -77,7 +77,12 @@ impl From<std::io::Error> for Failure {
 }
 
 fn status_text(context: &str, status: &Status) -> String {
-    let message = if context.is_empty() { status.message.clone() } else { format!("{context}: {}", status.message) };
+    let mut message =
+        if context.is_empty() { status.message.clone() } else { format!("{context}: {}", status.message) };
+    // What does not decode is told in the server's words, which do not always name the field.
+    for cause in status.causes.iter().filter(|_| status.reason == Reason::BadRequest) {
+        message.push_str(&format!(" (in {})", cause.field));
+    }
     match status.reason {
         Reason::Invalid if !status.causes.is_empty() => invalid_text(status),
         Reason::Unauthorized => format!("error: You must be logged in to the server ({})", status.message),

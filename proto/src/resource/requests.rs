@@ -171,10 +171,8 @@ impl PodResources {
     /// The quality-of-service class.
     pub fn qos_class(&self) -> QosClass {
         match &self.resources {
-            Some(pod) if !qos_amounts(&pod.requests).is_empty() || !qos_amounts(&pod.limits).is_empty() => {
-                class_of(std::iter::once(pod))
-            }
-            _ => class_of(self.containers.iter().chain(&self.init_containers).map(|c| &c.resources)),
+            Some(pod) => class_of(std::iter::once(pod)),
+            None => class_of(self.containers.iter().chain(&self.init_containers).map(|c| &c.resources)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! From the body of a request to an object of a kind.
 
-use listwatch_proto::resource::{Object, Reason, Status};
+use listwatch_proto::resource::{Cause, Object, Reason, Status};
 use serde_json::Value;
 
 use super::FieldValidation;
@@ -47,12 +47,26 @@ pub(super) fn read(expected: Expected<'_>, body: &[u8], validation: FieldValidat
         let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
         return Err(Status::new(Reason::RequestEntityTooLarge, message));
     }
-    let node = Node::parse(body).map_err(|why| {
+    let unrecognized = |why: String| {
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why}",
-            expected.kind
+            "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse error: {why} \
+             ({})",
+            expected.kind,
+            summary(body)
         ))
-    })?;
+    };
+    let node = Node::parse(body).map_err(unrecognized)?;
+    for key in ["apiVersion", "kind"] {
+        match node.get(key) {
+            None | Some(Node::Null | Node::String(_)) => {}
+            Some(other) => {
+                let found = other.go_kind();
+                return Err(unrecognized(format!(
+                    "json: cannot unmarshal {found} into Go struct field .{key} of type string"
+                )));
+            }
+        }
+    }
     let decoded = read_node(expected, &node)?;
     match validation {
         FieldValidation::Strict if !decoded.strict.is_empty() => {
@@ -63,6 +77,80 @@ pub(super) fn read(expected: Expected<'_>, body: &[u8], validation: FieldValidat
         FieldValidation::Strict | FieldValidation::Warn => {
             Ok(Body { object: decoded.object, warnings: decoded.strict })
         }
+    }
+}
+
+/// The kinds of the expected kind's group that Kubernetes has, served here or not.
+fn registered(group: &str) -> &'static [&'static str] {
+    match group {
+        "" => &[
+            "Binding",
+            "ComponentStatus",
+            "ConfigMap",
+            "Endpoints",
+            "Event",
+            "LimitRange",
+            "Namespace",
+            "Node",
+            "PersistentVolume",
+            "PersistentVolumeClaim",
+            "Pod",
+            "PodTemplate",
+            "ReplicationController",
+            "ResourceQuota",
+            "Secret",
+            "Service",
+            "ServiceAccount",
+        ],
+        "apps" => &["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "Scale", "StatefulSet"],
+        "coordination.k8s.io" => &["Lease"],
+        "scheduling.k8s.io" => &["PriorityClass"],
+        "autoscaling" => &["HorizontalPodAutoscaler", "Scale"],
+        _ => &[],
+    }
+}
+
+/// The versions of a group that Kubernetes has, served here or not.
+fn versions(group: &str) -> &'static [&'static str] {
+    match group {
+        "apps" => &["v1", "v1beta1", "v1beta2"],
+        "coordination.k8s.io" => &["v1", "v1beta1", "v1alpha2"],
+        "scheduling.k8s.io" => &["v1", "v1beta1", "v1alpha1"],
+        "autoscaling" => &["v1", "v2"],
+        _ => &["v1"],
+    }
+}
+
+/// A version of the group, or a kind of its version, that there is not.
+fn unregistered(expected: Expected<'_>, api_version: &str, kind: &str) -> Option<Status> {
+    let split = |text: &'_ str| match text.split_once('/') {
+        Some((group, version)) => (group.to_owned(), version.to_owned()),
+        None => (String::new(), text.to_owned()),
+    };
+    let (group, version) = split(expected.api_version);
+    let (own_group, own_version) =
+        if api_version.is_empty() { (group.clone(), version.clone()) } else { split(api_version) };
+    let kind = if kind.is_empty() { expected.kind } else { kind };
+    let known = versions(&group).contains(&own_version.as_str()) && registered(&group).contains(&kind);
+    if own_group != group || known {
+        return None;
+    }
+    let shown = if group.is_empty() { own_version.clone() } else { format!("{group}/{own_version}") };
+    let why = format!("no kind {kind:?} is registered for version {shown:?} in scheme \"pkg/runtime/scheme.go:111\"");
+    Some(Status::bad_request(format!(
+        "{kind} in version {own_version:?} cannot be handled as a {}: {why}",
+        expected.kind
+    )))
+}
+
+/// The beginning of a body that could not be read.
+fn summary(body: &[u8]) -> String {
+    const LENGTH: usize = 30;
+    let (head, more) = if body.len() > LENGTH { (&body[..LENGTH], " ...") } else { (body, "") };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
     }
 }
 
@@ -79,6 +167,9 @@ pub(super) fn read_node(expected: Expected<'_>, node: &Node<'_>) -> Result<Read,
         _ => String::new(),
     };
     let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if let Some(status) = unregistered(expected, &api_version, &kind) {
+        return Err(status);
+    }
     if !api_version.is_empty() && api_version != expected.api_version {
         return Err(Status::bad_request(format!(
             "the API version in the data ({api_version}) does not match the expected API version ({})",
@@ -89,7 +180,14 @@ pub(super) fn read_node(expected: Expected<'_>, node: &Node<'_>) -> Result<Read,
         let (found, wanted) = (format!("v1.{kind}"), expected.schema.replace("/v1", ""));
         return Err(expected.refuse(&kind, &format!("converting ({found}) to ({wanted}): unknown conversion")));
     }
-    let decoded = decode(expected.schema, node).map_err(|why| expected.refuse(expected.kind, &why))?;
+    let decoded = decode(expected.schema, node).map_err(|wrong| {
+        let mut status = expected.refuse(expected.kind, &wrong.message);
+        if !wrong.field.is_empty() {
+            let reason = "FieldValueInvalid".to_owned();
+            status.causes = vec![Cause { reason, message: wrong.message, field: wrong.field }];
+        }
+        status
+    })?;
     let mut object = Object(decoded.object);
     object.0.insert("apiVersion".to_owned(), Value::from(expected.api_version));
     object.0.insert("kind".to_owned(), Value::from(expected.kind));

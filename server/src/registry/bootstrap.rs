@@ -23,7 +23,8 @@ impl Registry {
         self.shared.ready.get_or_try_init(|| self.write_first_objects()).await.map(|_| ())
     }
 
-    async fn write_first_objects(&self) -> Result<(), Status> {
+    /// Writes those of the first objects that are missing.
+    pub(super) async fn write_first_objects(&self) -> Result<(), Status> {
         for name in NAMESPACES {
             let namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace",

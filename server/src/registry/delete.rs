@@ -3,6 +3,7 @@
 //! Invariant: what goes without having been marked had neither grace nor finalizers to wait for; every other object is
 //! first seen with its deletionTimestamp.
 
+use bytes::Bytes;
 use jiff::ToSpan;
 use listwatch_proto::resource::{Kind, Object, Status, parse_time, time};
 use serde_json::Value;
@@ -36,6 +37,9 @@ impl Registry {
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
         let kind = target.kind;
+        if let Some(deleted) = self.delete_damaged(context, target, options).await? {
+            return Ok(deleted);
+        }
         if kind.kind == "Namespace" && super::bootstrap::IMMORTAL.contains(&target.name.as_str()) {
             return Err(Status::forbidden(kind, &target.name, "this namespace may not be deleted"));
         }
@@ -54,6 +58,44 @@ impl Registry {
             }
             if options.resource_version.is_some() {
                 return Err(Status::conflict(kind, &target.name, super::error::MODIFIED));
+            }
+        }
+        Err(too_busy(kind, &target.name))
+    }
+
+    /// Removes a value that is no object, if that is what lies there: nothing of it can be waited for, and as long as it
+    /// lies there the name cannot be used. What must always be there is made anew.
+    async fn delete_damaged(
+        &self,
+        context: &RequestContext,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> Result<Option<Deleted>, Status> {
+        let kind = target.kind;
+        for _ in 0..ROUNDS_MAX {
+            let key = kind.key(&target.namespace, &target.name);
+            let Some(kv) = self.shared.store.get(key.as_bytes()).await?.0 else { return Ok(None) };
+            let (key, revision) = (kv.key.clone(), kv.mod_revision);
+            if Current::of(kv).is_ok() {
+                return Ok(None);
+            }
+            // All that is known of it is its place.
+            let mut object = Object::default();
+            object.set(&["apiVersion"], kind.api_version());
+            object.set(&["kind"], kind.kind);
+            object.set(&["metadata", "name"], target.name.as_str());
+            if kind.namespaced {
+                object.set(&["metadata", "namespace"], target.namespace.as_str());
+            }
+            let damaged = Current { key, revision, raw: Bytes::new(), object: object.clone() };
+            check_preconditions(kind, &damaged, options)?;
+            let answer = StoredObject::of(kind, object, revision);
+            if options.dry_run {
+                return Ok(Some(Deleted { object: answer, revision: self.revision(), removed: true }));
+            }
+            if let Some(at) = self.remove(context, &damaged).await? {
+                self.write_first_objects().await?;
+                return Ok(Some(Deleted { object: answer, revision: at, removed: true }));
             }
         }
         Err(too_busy(kind, &target.name))

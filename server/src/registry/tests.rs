@@ -473,5 +473,7 @@ async fn stored_values_have_no_resource_version() {
 
 mod cached;
 mod engine;
+mod judged;
 mod priority;
 mod recorded;
+mod refusals;

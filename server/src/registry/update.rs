@@ -83,7 +83,7 @@ impl Registry {
         rules.prepare_update(part, &mut new, old);
         bump_generation(rules, &mut new, old);
         let mut faults = Faults::new();
-        validate_metadata_update(kind, rules, &new, old, &mut faults);
+        validate_metadata_update(kind, rules, part, &new, old, &mut faults);
         rules.validate_update(part, &new, old, &mut faults);
         if !faults.is_empty() {
             return Err(Status::invalid(kind, old.name(), faults.into_causes()));

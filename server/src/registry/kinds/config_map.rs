@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::table::{Cell, Column};
 use super::faults::{Faults, Path};
+use super::metadata::OwnMetadata;
 use super::names;
 use super::pod_spec::entries;
 use super::print::{AGE, NAME, age, column, text};
@@ -74,6 +75,10 @@ impl Strategy for ConfigMapStrategy {
             }
         }
         self.validate_create(new, faults);
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
     }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {

@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::super::table::{Cell, Column};
-use super::faults::{Faults, Path};
+use super::faults::{Faults, Path, Shown};
 use super::fields::{default, has, text as txt};
 use super::names;
 use super::pod_defaults;
@@ -66,6 +66,7 @@ impl Strategy for DeploymentStrategy {
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         object.0.insert("status".into(), json!({}));
+        pod_defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
         Ok(())
     }
 
@@ -76,7 +77,10 @@ impl Strategy for DeploymentStrategy {
                 // Labels belong to the one who owns the spec.
                 workload::keep_labels(new, old);
             }
-            Part::Main | Part::Finalize => keep(new, old, &["status"]),
+            Part::Main | Part::Finalize => {
+                keep(new, old, &["status"]);
+                pod_defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
+            }
         }
     }
 
@@ -117,6 +121,7 @@ impl Strategy for DeploymentStrategy {
                     faults.invalid(&path.child(key), count(key), why);
                 }
             }
+            workload::non_negative(status, "collisionCount", &path, faults);
             let (was, is) = (old.int(&["status", "collisionCount"]), new.int(&["status", "collisionCount"]));
             if was.is_some() && is.unwrap_or(0) < was.unwrap_or(0) {
                 let shown = is.unwrap_or(0);
@@ -185,6 +190,22 @@ fn update_strategy(strategy: &Value, path: &Path, faults: &mut Faults) {
             }
             workload::at_most_all(&rolling["maxUnavailable"], &path.child("maxUnavailable"), faults);
         }
-        other => faults.not_supported(&path.child("type"), other, &["Recreate", "RollingUpdate"]),
+        other => {
+            let rolling = match &strategy["rollingUpdate"] {
+                Value::Null => "null".to_owned(),
+                given => format!(
+                    "{{\"MaxUnavailable\":{},\"MaxSurge\":{}}}",
+                    shown_amount(&given["maxUnavailable"]),
+                    shown_amount(&given["maxSurge"])
+                ),
+            };
+            let shown = Shown(format!("{{\"Type\":{},\"RollingUpdate\":{rolling}}}", json!(other)));
+            faults.not_supported(path, shown, &["Recreate", "RollingUpdate"]);
+        }
     }
+}
+
+/// A number or percentage as Go writes it; absent is 0.
+fn shown_amount(amount: &Value) -> String {
+    if amount.is_null() { "0".to_owned() } else { amount.to_string() }
 }

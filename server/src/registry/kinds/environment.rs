@@ -2,32 +2,11 @@
 
 use serde_json::Value;
 
+use super::downward::{VARIABLE_FIELDS, field_ref, resource_ref};
 use super::faults::{Faults, Path};
 use super::fields::{has, items, text};
 use super::names;
-
-/// What a variable may take from the pod.
-const POD_FIELDS: [&str; 10] = [
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-    "metadata.labels",
-];
-/// What a variable may take from the container's resources.
-const RESOURCES: [&str; 6] = [
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-];
+use super::volume_source::no_backsteps;
 
 /// Every fault of `env` and `envFrom`.
 pub(super) fn validate(container: &Value, path: &Path, faults: &mut Faults) {
@@ -52,8 +31,8 @@ fn source(variable: &Value, path: &Path, faults: &mut Faults) {
     let from = &variable["valueFrom"];
     let mut sources = 0;
     for (key, rule) in [
-        ("fieldRef", field_ref as fn(&Value, &Path, &mut Faults)),
-        ("resourceFieldRef", resource_ref),
+        ("fieldRef", pod_field as fn(&Value, &Path, &mut Faults)),
+        ("resourceFieldRef", container_resource),
         ("configMapKeyRef", key_ref),
         ("secretKeyRef", key_ref),
         ("fileKeyRef", file_ref),
@@ -77,56 +56,12 @@ fn source(variable: &Value, path: &Path, faults: &mut Faults) {
     }
 }
 
-fn field_ref(reference: &Value, path: &Path, faults: &mut Faults) {
-    let (version, field) = (text(reference, "apiVersion"), text(reference, "fieldPath"));
-    if version.is_empty() {
-        faults.required(&path.child("apiVersion"), "");
-        return;
-    }
-    let path = path.child("fieldPath");
-    if field.is_empty() {
-        faults.required(&path, "");
-        return;
-    }
-    if version != "v1" {
-        faults.invalid(&path, field, &format!("error converting fieldPath: unsupported pod version: {version}"));
-        return;
-    }
-    let key = |map: &str| field.strip_prefix(map).and_then(|rest| rest.strip_suffix("']"));
-    if let Some(label) = key("metadata.labels['") {
-        faults.invalid_all(&path, label, names::qualified(label));
-    } else if let Some(annotation) = key("metadata.annotations['") {
-        faults.invalid_all(&path, annotation, names::qualified(&annotation.to_lowercase()));
-    } else if !POD_FIELDS.contains(&field) || field == "metadata.labels" {
-        if field.starts_with("metadata.") || field.starts_with("spec.") || field.starts_with("status.") {
-            let known = matches!(
-                field,
-                "metadata.labels"
-                    | "metadata.annotations"
-                    | "spec.restartPolicy"
-                    | "spec.schedulerName"
-                    | "status.phase"
-            );
-            if known {
-                let mut supported = POD_FIELDS[..9].to_vec();
-                supported.sort_unstable();
-                faults.not_supported(&path, field, &supported);
-                return;
-            }
-        }
-        faults.invalid(&path, field, &format!("error converting fieldPath: field label not supported: {field}"));
-    }
+fn pod_field(reference: &Value, path: &Path, faults: &mut Faults) {
+    field_ref(reference, &VARIABLE_FIELDS, path, faults);
 }
 
-fn resource_ref(reference: &Value, path: &Path, faults: &mut Faults) {
-    let resource = text(reference, "resource");
-    let path = path.child("resource");
-    let huge = resource.strip_prefix("limits.").or(resource.strip_prefix("requests."));
-    if resource.is_empty() {
-        faults.required(&path, "");
-    } else if !RESOURCES.contains(&resource) && !huge.is_some_and(|r| r.starts_with("hugepages-")) {
-        faults.not_supported(&path, resource, &RESOURCES);
-    }
+fn container_resource(reference: &Value, path: &Path, faults: &mut Faults) {
+    resource_ref(reference, false, path, faults);
 }
 
 fn key_ref(reference: &Value, path: &Path, faults: &mut Faults) {
@@ -140,10 +75,21 @@ fn key_ref(reference: &Value, path: &Path, faults: &mut Faults) {
 }
 
 fn file_ref(reference: &Value, path: &Path, faults: &mut Faults) {
-    for key in ["volumeName", "path", "key"] {
-        if text(reference, key).is_empty() {
-            faults.required(&path.child(key), "");
+    let (key, volume, at) = (text(reference, "key"), text(reference, "volumeName"), text(reference, "path"));
+    for (name, value, rule) in [
+        ("key", key, names::env_var as fn(&str) -> Vec<String>),
+        ("volumeName", volume, |name| names::label(name, false)),
+    ] {
+        if value.is_empty() {
+            faults.required(&path.child(name), "");
+        } else {
+            faults.invalid_all(&path.child(name), value, rule(value));
         }
+    }
+    if at.is_empty() {
+        faults.required(&path.child("path"), "");
+    } else {
+        no_backsteps(at, &path.child("path"), faults);
     }
 }
 

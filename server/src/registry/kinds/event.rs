@@ -1,11 +1,10 @@
 //! Event (core): what happened to an object.
 
 use listwatch_proto::resource::Object;
-use serde_json::Value;
 
 use super::super::table::{Cell, Column};
 use super::faults::{Faults, Path};
-use super::fields::has;
+use super::metadata::OwnMetadata;
 use super::names;
 use super::print::{NAME, column, since, text};
 use super::strategy::{Part, Strategy};
@@ -64,18 +63,19 @@ impl Strategy for EventStrategy {
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
-        involved_namespace(object, faults);
-        if !object.text(&["eventTime"]).is_empty() {
+        if object.text(&["eventTime"]).is_empty() {
+            involved_namespace(object, faults);
+        } else {
             reported(object, faults);
         }
     }
 
-    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
-        involved_namespace(new, faults);
-        let (was, is) = (old.text(&["eventTime"]), new.text(&["eventTime"]));
-        if !was.is_empty() && was != is {
-            faults.invalid(&Path::new("eventTime"), is, "field is immutable");
-        }
+    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::None
     }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
@@ -173,18 +173,26 @@ fn source(object: &Object) -> String {
     if host.is_empty() { component } else { format!("{component}, {host}") }
 }
 
-/// An event lies in the namespace of its object; one of a cluster-scoped object in `default` (or `kube-system`).
+/// An event lies in the namespace of its object; one of a cluster-scoped object in `default`.
 fn involved_namespace(object: &Object, faults: &mut Faults) {
     let (own, involved) = (object.namespace(), object.text(&["involvedObject", "namespace"]));
-    let fits = if involved.is_empty() { matches!(own, "default" | "kube-system") } else { own == involved };
+    let fits = if involved.is_empty() { own == "default" } else { own == involved };
     if !fits {
-        faults.invalid(&Path::new("involvedObject.namespace"), involved, "does not match event.namespace");
+        misplaced(involved, faults);
     }
+}
+
+fn misplaced(involved: &str, faults: &mut Faults) {
+    faults.invalid(&Path::new("involvedObject.namespace"), involved, "does not match event.namespace");
 }
 
 /// An event with an eventTime comes from a reporter of the new kind and must be complete.
 fn reported(object: &Object, faults: &mut Faults) {
     let root = Path::new("");
+    let involved = object.text(&["involvedObject", "namespace"]);
+    if involved.is_empty() && !matches!(object.namespace(), "default" | "kube-system") {
+        misplaced(involved, faults);
+    }
     let (component, instance) = (object.text(&["reportingComponent"]), object.text(&["reportingInstance"]));
     if component.is_empty() {
         faults.required(&root.child("reportingComponent"), "");
@@ -206,20 +214,6 @@ fn reported(object: &Object, faults: &mut Faults) {
     }
     if object.text(&["message"]).len() > MESSAGE_MAX {
         faults.invalid(&root.child("message"), "", &format!("can have at most {MESSAGE_MAX} characters"));
-    }
-    let kind = object.text(&["type"]);
-    if !matches!(kind, "Normal" | "Warning") {
-        faults.invalid(&root.child("type"), "", &format!("has invalid value: {kind}"));
-    }
-    let series = object.at(&["series"]).unwrap_or(&Value::Null);
-    if series.is_object() {
-        let path = root.child("series");
-        if series["count"].as_i64().unwrap_or(0) < 2 {
-            faults.invalid(&path.child("count"), "", "should be at least 2");
-        }
-        if !has(series, "lastObservedTime") {
-            faults.required(&path.child("lastObservedTime"), "");
-        }
     }
 }
 

@@ -20,6 +20,11 @@ impl Path {
         if self.0.is_empty() { Path(name.to_owned()) } else { Path(format!("{}.{name}", self.0)) }
     }
 
+    /// The path without its last step.
+    pub(crate) fn parent(&self) -> Self {
+        Path(self.0.rsplit_once('.').map_or("", |(head, _)| head).to_owned())
+    }
+
     /// An entry of a list.
     pub(crate) fn index(&self, index: usize) -> Self {
         Path(format!("{}[{index}]", self.0))
@@ -96,6 +101,11 @@ impl Faults {
         self.push("FieldValueDuplicate", field, format!("Duplicate value: {}", value.into().0), "");
     }
 
+    /// `Duplicate value: "x": why`.
+    pub(crate) fn duplicate_because(&mut self, field: &Path, value: impl Into<Shown>, detail: &str) {
+        self.push("FieldValueDuplicate", field, format!("Duplicate value: {}", value.into().0), detail);
+    }
+
     /// `Not found: "x"`.
     pub(crate) fn not_found(&mut self, field: &Path, value: impl Into<Shown>) {
         self.push("FieldValueNotFound", field, format!("Not found: {}", value.into().0), "");
@@ -109,6 +119,16 @@ impl Faults {
     /// `Too long: may not be more than N bytes`.
     pub(crate) fn too_long(&mut self, field: &Path, bytes_max: usize) {
         self.push("FieldValueTooLong", field, "Too long".into(), &format!("may not be more than {bytes_max} bytes"));
+    }
+
+    /// `Too many: N: must have at most M items`.
+    pub(crate) fn too_many(&mut self, field: &Path, count: usize, max: usize) {
+        self.push("FieldValueTooMany", field, format!("Too many: {count}"), &format!("must have at most {max} items"));
+    }
+
+    /// `Internal error: why`, for what upstream cannot judge.
+    pub(crate) fn internal(&mut self, field: &Path, why: &str) {
+        self.push("InternalError", field, "Internal error".into(), why);
     }
 
     /// Adds each message as an invalid value.

@@ -4,6 +4,7 @@ use listwatch_proto::resource::Object;
 
 use super::super::table::{Cell, Column};
 use super::faults::{Faults, Path};
+use super::metadata::OwnMetadata;
 use super::names;
 use super::print::{AGE, NAME, age, column, text};
 use super::strategy::{Part, Strategy};
@@ -28,11 +29,14 @@ impl Strategy for LeaseStrategy {
 
     fn default(&self, _object: &mut Object) {}
 
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
+    fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
+        uncoordinated(object);
         Ok(())
     }
 
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
+    fn prepare_update(&self, _part: Part, new: &mut Object, _old: &Object) {
+        uncoordinated(new);
+    }
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = Path::new("spec");
@@ -46,19 +50,14 @@ impl Strategy for LeaseStrategy {
         {
             faults.invalid(&spec.child("leaseTransitions"), transitions, "must be greater than or equal to 0");
         }
-        if object.at(&["spec", "strategy"]).is_some() && object.text(&["spec", "preferredHolder"]).is_empty() {
-            let strategy = object.text(&["spec", "strategy"]);
-            if !strategy.is_empty() {
-                faults.invalid_all(&spec.child("strategy"), strategy, names::qualified(strategy));
-            }
-        } else if !object.text(&["spec", "preferredHolder"]).is_empty() && object.text(&["spec", "strategy"]).is_empty()
-        {
-            faults.forbidden(&spec.child("preferredHolder"), "may only be specified when `strategy` is defined");
-        }
     }
 
     fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
         self.validate_create(new, faults);
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Plain
     }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
@@ -87,5 +86,12 @@ impl Strategy for LeaseStrategy {
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
         vec![text(object.name()), text(object.text(&["spec", "holderIdentity"])), age(object, now)]
+    }
+}
+
+/// Coordinated leader election is behind a gate that is off (Kubernetes 1.36): its fields are dropped.
+fn uncoordinated(lease: &mut Object) {
+    for key in ["strategy", "preferredHolder"] {
+        lease.remove(&["spec", key]);
     }
 }

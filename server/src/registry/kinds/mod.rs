@@ -3,9 +3,12 @@
 //! One file for a kind, one [`Strategy`] in it. The rules that kinds share stand beside them: metadata, the pod template
 //! with its containers and volumes, names and labels. Texts of refusals are upstream's (Kubernetes 1.36).
 
+mod addresses;
+mod claim_template;
 mod config_map;
 mod container;
 mod deployment;
+mod downward;
 mod environment;
 mod event;
 mod faults;
@@ -18,16 +21,21 @@ mod node;
 mod pod;
 mod pod_defaults;
 mod pod_print;
+mod pod_resources;
 mod pod_scheduling;
+mod pod_security;
 mod pod_spec;
+mod pod_status;
 mod pod_update;
 mod print;
 mod priority_class;
 mod probe;
 mod replica_set;
+mod resources;
 mod scale;
 mod strategy;
 mod volume;
+mod volume_source;
 mod warnings;
 mod workload;
 

@@ -3,6 +3,9 @@
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const SEARCH_DOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or \
+    '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+    '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
     and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -46,6 +49,25 @@ pub(crate) fn subdomain(name: &str, prefix: bool) -> Vec<String> {
     faults
 }
 
+/// A domain to search, in which underscores may stand.
+pub(crate) fn search_domain(name: &str) -> Vec<String> {
+    let part = |part: &str| {
+        let part = part.strip_prefix('_').unwrap_or(part);
+        let ends = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
+            && ends(part.as_bytes().first())
+            && ends(part.as_bytes().last())
+    };
+    let mut faults = Vec::new();
+    if name.len() > 253 {
+        faults.push("must be no more than 253 characters".to_owned());
+    }
+    if !name.split('.').all(part) {
+        faults.push(SEARCH_DOMAIN.to_owned());
+    }
+    faults
+}
+
 /// A DNS label: `my-name`.
 pub(crate) fn label(name: &str, prefix: bool) -> Vec<String> {
     let name = masked(name, prefix);
@@ -69,15 +91,19 @@ pub(crate) fn qualified(name: &str) -> Vec<String> {
             if prefix.is_empty() {
                 faults.push("prefix part must be non-empty".to_owned());
             } else {
-                faults.extend(subdomain(prefix, false).into_iter().map(|f| format!("prefix part {f}")));
+                // Of a part, upstream counts the bytes.
+                let bytes = |fault: String| format!("prefix part {}", fault.replace(" characters", " bytes"));
+                faults.extend(subdomain(prefix, false).into_iter().map(|f| match f.starts_with("must be no more") {
+                    true => bytes(f),
+                    false => format!("prefix part {f}"),
+                }));
             }
             name
         }
         _ => {
             faults.push(format!(
                 "a valid label key {QUALIFIED} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            )
-            .replace("a valid label key must", "a qualified name must"));
+            ));
             return faults;
         }
     };
@@ -104,13 +130,18 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     faults
 }
 
+/// A part of a path, or the beginning of one.
+pub(crate) fn path_segment(name: &str) -> Vec<String> {
+    ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
+}
+
 /// A port's name: at most 15 of `a-z 0-9 -`, with a letter, no dash at an end or doubled.
 pub(crate) fn port(name: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if name.len() > 15 {
         faults.push("must be no more than 15 characters".to_owned());
     }
-    if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
+    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
         faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !name.bytes().any(|b| b.is_ascii_lowercase()) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::super::table::{Cell, Column};
 use super::faults::{Faults, Path};
-use super::metadata::finalizer_name;
+use super::metadata::{OwnMetadata, finalizer_name};
 use super::names;
 use super::print::{AGE, NAME, age, column, text};
 use super::strategy::{Part, Strategy};
@@ -27,6 +27,7 @@ impl Strategy for NamespaceStrategy {
         if !name.is_empty() {
             object.set(&["metadata", "labels", NAME_LABEL], name);
         }
+        super::fields::default(object.at_mut(&["status"]), "phase", "Active");
     }
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
@@ -76,6 +77,10 @@ impl Strategy for NamespaceStrategy {
         }
     }
 
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
+
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::label(name, prefix)
     }
@@ -105,7 +110,7 @@ impl Strategy for NamespaceStrategy {
 fn finalizers(object: &Object, faults: &mut Faults) {
     let path = Path::new("spec.finalizers");
     let list = object.at(&["spec", "finalizers"]).and_then(Value::as_array);
-    for (i, finalizer) in list.into_iter().flatten().enumerate() {
-        finalizer_name(finalizer.as_str().unwrap_or_default(), &path.index(i), &path, faults);
+    for finalizer in list.into_iter().flatten() {
+        finalizer_name(finalizer.as_str().unwrap_or_default(), &path, faults);
     }
 }

@@ -7,10 +7,13 @@ use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
 use super::super::table::{Cell, Column};
+use super::addresses::{self, is_range};
 use super::faults::{Faults, Path, Shown};
 use super::fields::{items, text as txt};
+use super::metadata::OwnMetadata;
 use super::names;
 use super::print::{AGE, NAME, NONE, UNKNOWN, age, column, text};
+use super::resources;
 use super::strategy::{Part, Strategy, keep};
 
 pub(super) struct NodeStrategy;
@@ -95,35 +98,50 @@ impl Strategy for NodeStrategy {
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
         taints(spec, faults);
-        let path = Path::new("spec.podCIDRs");
-        for (i, cidr) in items(spec, "podCIDRs").iter().enumerate() {
-            let cidr = cidr.as_str().unwrap_or_default();
-            if !is_cidr(cidr) {
-                let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-                faults.invalid(&path.index(i), cidr, why);
-            }
-        }
+        capacities(object, faults);
+        ranges(spec, &Path::new("spec.podCIDRs"), faults);
     }
 
-    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+    /// A change is judged as a new node and as a change, so that some faults are told twice, as upstream does.
+    fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
         let (was, is) = (old.at(&["spec"]).unwrap_or(&Value::Null), new.at(&["spec"]).unwrap_or(&Value::Null));
-        self.validate_create(new, faults);
+        if part != Part::Status {
+            self.validate_create(new, faults);
+        }
         capacities(new, faults);
-        if !items(was, "podCIDRs").is_empty() && was["podCIDRs"] != is["podCIDRs"] {
-            let why = "node updates may not change podCIDR except from \"\" to valid";
-            faults.forbidden(&Path::new("spec.podCIDRs"), why);
+        own_addresses(new, faults);
+        let path = Path::new("spec.podCIDRs");
+        let (before, now) = (items(was, "podCIDRs"), items(is, "podCIDRs"));
+        let moved = match before.len() == now.len() || before.is_empty() {
+            true => before.iter().zip(now).filter(|(before, now)| before != now).count(),
+            false => 1,
+        };
+        for _ in 0..moved {
+            faults.forbidden(&path, "node updates may not change podCIDR except from \"\" to valid");
         }
         if !txt(was, "providerID").is_empty() && was["providerID"] != is["providerID"] {
             let why = "node updates may not change providerID except from \"\" to valid";
             faults.forbidden(&Path::new("spec.providerID"), why);
         }
+        taints(is, faults);
         if was["externalID"] != is["externalID"] {
             faults.forbidden(&Path::new("spec.externalID"), "may not be updated");
         }
     }
 
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
+
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
+    }
+
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        if object.text(&["spec", "externalID"]).is_empty() {
+            return Vec::new();
+        }
+        vec!["spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned()]
     }
 
     fn has_generation(&self) -> bool {
@@ -207,8 +225,9 @@ fn taints(spec: &Value, faults: &mut Faults) {
         let path = path.index(i);
         let (key, value, effect) = (txt(taint, "key"), txt(taint, "value"), txt(taint, "effect"));
         faults.invalid_all(&path.child("key"), key, names::qualified(key));
-        if !value.is_empty() {
-            faults.invalid_all(&path.child("value"), value, names::label_value(value));
+        let wrong = names::label_value(value);
+        if !wrong.is_empty() {
+            faults.invalid(&path.child("value"), value, &wrong.join(";"));
         }
         taint_effect(effect, false, &path.child("effect"), faults);
         if !seen.insert((key, effect)) {
@@ -219,7 +238,7 @@ fn taints(spec: &Value, faults: &mut Faults) {
                 json!(effect),
                 taint["timeAdded"]
             ));
-            faults.duplicate(&path, shown);
+            faults.duplicate_because(&path, shown, "taints must be unique by key and effect pair");
         }
     }
 }
@@ -234,24 +253,50 @@ pub(super) fn taint_effect(effect: &str, may_be_empty: bool, path: &Path, faults
     }
 }
 
+/// Amounts of what a node has. Upstream names them by a path, though they are keys.
 fn capacities(object: &Object, faults: &mut Faults) {
-    for key in ["capacity", "allocatable"] {
-        let path = Path::new("status").child(key);
-        for (name, amount) in object.at(&["status", key]).and_then(Value::as_object).into_iter().flatten() {
-            let negative = amount.as_str().and_then(|a| a.parse::<Quantity>().ok()).filter(|q| q.is_negative());
-            if let Some(negative) = negative {
-                faults.invalid(&path.key(name), negative, "must be greater than or equal to 0");
+    for part in ["capacity", "allocatable"] {
+        let amounts = object.at(&["status", part]).and_then(Value::as_object);
+        for (name, amount) in amounts.into_iter().flatten() {
+            if let Some(Ok(amount)) = amount.as_str().map(str::parse::<Quantity>) {
+                resources::quantity(name, amount, &Path::new("status").child(part).child(name), faults);
             }
         }
     }
 }
 
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let max = match address.parse() {
-        Ok(std::net::IpAddr::V4(_)) => 32,
-        Ok(std::net::IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    bits.parse::<u8>().is_ok_and(|bits| bits <= max)
+fn own_addresses(object: &Object, faults: &mut Faults) {
+    let mut seen = HashSet::new();
+    let list = object.at(&["status", "addresses"]).and_then(Value::as_array);
+    for (i, address) in list.into_iter().flatten().enumerate() {
+        let (kind, at) = (txt(address, "type"), txt(address, "address"));
+        if !seen.insert((kind, at)) {
+            let shown = Shown(format!("{{\"Type\":{},\"Address\":{}}}", json!(kind), json!(at)));
+            faults.duplicate(&Path::new("status.addresses").index(i), shown);
+        }
+    }
+}
+
+/// The ranges of pods' addresses: at most one of each family.
+fn ranges(spec: &Value, path: &Path, faults: &mut Faults) {
+    let list: Vec<&str> = items(spec, "podCIDRs").iter().filter_map(Value::as_str).collect();
+    for (i, range) in list.iter().enumerate() {
+        addresses::range(range, &path.index(i), faults);
+    }
+    if list.len() < 2 {
+        return;
+    }
+    if let Some((i, range)) = list.iter().enumerate().find(|(_, range)| !is_range(range)) {
+        let why = format!(
+            "invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{i}]: <nil> (invalid CIDR address: \
+             {range})"
+        );
+        faults.internal(path, &why);
+    }
+    let both = list.iter().all(|range| is_range(range))
+        && list.iter().any(|range| range.contains(':'))
+        && list.iter().any(|range| !range.contains(':'));
+    if !both || list.len() > 2 {
+        faults.invalid(path, &spec["podCIDRs"], "may specify no more than one CIDR for each IP family");
+    }
 }

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::super::table::{Cell, Column};
 use super::faults::{Faults, Path};
 use super::fields::{default, has, items, text as txt};
+use super::metadata::OwnMetadata;
 use super::strategy::{Grace, Part, Strategy, keep};
-use super::{names, pod_defaults, pod_print, pod_spec, pod_update, warnings};
+use super::{names, pod_defaults, pod_print, pod_scheduling, pod_spec, pod_status, pod_update, warnings};
 
 pub(super) struct PodStrategy;
 
@@ -26,25 +27,32 @@ impl Strategy for PodStrategy {
     }
 
     fn default(&self, object: &mut Object) {
-        pod_defaults::spec(object.at_mut(&["spec"]), true);
-        let status = object.at_mut(&["status"]);
-        default(status, "phase", "Pending");
-        let ip = txt(status, "podIP").to_owned();
-        if !ip.is_empty() && items(status, "podIPs").is_empty() {
-            status["podIPs"] = json!([{"ip": ip}]);
+        let spec = object.at_mut(&["spec"]);
+        pod_defaults::spec(spec, true);
+        if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+            spec["terminationGracePeriodSeconds"] = json!(1);
         }
-        let host = txt(status, "hostIP").to_owned();
-        if !host.is_empty() && items(status, "hostIPs").is_empty() {
-            status["hostIPs"] = json!([{"ip": host}]);
+        let status = object.at_mut(&["status"]);
+        let (ip, first) = (txt(status, "podIP").to_owned(), items(status, "podIPs").first());
+        // The older field is the first of the newer one; where they differ the older one was written.
+        match first.map(|first| txt(first, "ip").to_owned()) {
+            Some(first) if ip.is_empty() => status["podIP"] = json!(first),
+            first if !ip.is_empty() && first.as_deref() != Some(&ip) => status["podIPs"] = json!([{"ip": ip}]),
+            _ => {}
+        }
+        if status.is_null() {
+            *status = json!({});
         }
     }
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         let mut status = json!({"phase": "Pending", "qosClass": qos_class(object)});
+        let born = object.creation_timestamp().to_owned();
+        pod_scheduling::merge_label_keys(object);
         let spec = object.at_mut(&["spec"]);
         if !items(spec, "schedulingGates").is_empty() {
             status["conditions"] = json!([{
-                "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": null,
+                "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": born,
                 "reason": "SchedulingGated", "message": "Scheduling is blocked due to non-empty scheduling gates",
             }]);
         }
@@ -53,6 +61,7 @@ impl Strategy for PodStrategy {
             return Err(format!("pod rejected: RuntimeClass {class:?} not found"));
         }
         stay_on_failing_nodes(spec);
+        pod_defaults::drop_disabled(spec);
         object.0.insert("status".into(), status);
         Ok(())
     }
@@ -60,7 +69,9 @@ impl Strategy for PodStrategy {
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
         if part == Part::Status {
             keep(new, old, &["spec"]);
-            new.set(&["status", "qosClass"], old.text(&["status", "qosClass"]));
+            if new.text(&["status", "qosClass"]).is_empty() {
+                new.set(&["status", "qosClass"], old.text(&["status", "qosClass"]));
+            }
             if old.is_terminating() {
                 // A pod on its way out keeps the owners that may be waiting for it.
                 let owners = old.at(&["metadata", "ownerReferences"]).cloned();
@@ -80,11 +91,12 @@ impl Strategy for PodStrategy {
             }
         }
         stay_on_failing_nodes(spec);
+        pod_defaults::drop_disabled(spec);
     }
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
-        pod_spec::validate(spec, &Path::new("spec"), faults);
+        pod_spec::validate_pod(spec, object.name(), &Path::new("spec"), faults);
         if !items(spec, "ephemeralContainers").is_empty() {
             faults.forbidden(&Path::new("spec.ephemeralContainers"), "cannot be set on create");
         }
@@ -96,13 +108,17 @@ impl Strategy for PodStrategy {
 
     fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
         match part {
-            Part::Status => pod_update::validate_status(new, old, faults),
+            Part::Status => pod_status::validate(new, old, faults),
             Part::Main | Part::Finalize => {
                 let spec = new.at(&["spec"]).unwrap_or(&Value::Null);
-                pod_spec::validate(spec, &Path::new("spec"), faults);
+                pod_spec::validate_pod(spec, new.name(), &Path::new("spec"), faults);
                 pod_update::validate(new, old, faults);
             }
         }
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
     }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {

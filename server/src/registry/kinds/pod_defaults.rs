@@ -85,16 +85,83 @@ fn container(container: &mut Value, own: bool) {
     }
 }
 
-/// Whether an image without a policy is always pulled: its tag is `latest` or missing, and it has no digest.
+/// Whether an image without a policy is always pulled: its tag is `latest` or missing, and it has no digest. What is no
+/// reference at all has no tag.
 fn always_pulled(image: &str) -> bool {
-    if image.is_empty() {
-        return false;
+    match reference(image) {
+        None => false,
+        Some((Some(tag), _)) => tag == "latest",
+        Some((None, has_digest)) => !has_digest,
     }
-    let (rest, digest) = image.split_once('@').map_or((image, false), |(rest, _)| (rest, true));
-    let last = rest.rsplit('/').next().unwrap_or(rest);
-    match last.rsplit_once(':') {
-        Some((_, tag)) => tag == "latest",
-        None => !digest,
+}
+
+/// The tag of an image, and whether it has a digest; `None` for what is no reference (distribution's grammar).
+fn reference(image: &str) -> Option<(Option<&str>, bool)> {
+    const NAME_MAX: usize = 255;
+    let (rest, digest) = image.split_once('@').map_or((image, None), |(rest, digest)| (rest, Some(digest)));
+    if digest.is_some_and(|digest| !is_digest(digest)) || (digest.is_none() && is_hex(rest, 64)) {
+        return None;
+    }
+    let is_domain = |head: &str| head.contains(['.', ':']) || head == "localhost" || head.to_lowercase() != *head;
+    let (domain, remainder) = match rest.split_once('/') {
+        Some((head, tail)) if is_domain(head) => (head, tail),
+        _ => ("docker.io", rest),
+    };
+    let (path, tag) = remainder.split_once(':').map_or((remainder, None), |(path, tag)| (path, Some(tag)));
+    let fits = is_host(domain) && path.split('/').all(is_path_part) && tag.is_none_or(is_tag);
+    (fits && domain.len() + 1 + path.len() <= NAME_MAX).then_some((tag, digest.is_some()))
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn is_digest(digest: &str) -> bool {
+    match digest.split_once(':') {
+        Some(("sha256", hex)) => is_hex(hex, 64),
+        Some(("sha384", hex)) => is_hex(hex, 96),
+        Some(("sha512", hex)) => is_hex(hex, 128),
+        _ => false,
+    }
+}
+
+fn is_tag(tag: &str) -> bool {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    let inner = |b: u8| word(b) || matches!(b, b'.' | b'-');
+    (1..=128).contains(&tag.len()) && tag.bytes().next().is_some_and(word) && tag.bytes().all(inner)
+}
+
+/// A host's name with a port, if any.
+fn is_host(host: &str) -> bool {
+    let (name, port) = host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port)));
+    let part = |part: &str| {
+        let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+        part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && ends(part.as_bytes().first())
+            && ends(part.as_bytes().last())
+    };
+    name.split('.').all(part) && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Lower case words between dots, one or two underscores, or dashes.
+fn is_path_part(part: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let separators = part.split(alphanumeric).filter(|s| !s.is_empty());
+    let mut separators = separators.map(|s| matches!(s, "." | "_" | "__") || s.chars().all(|c| c == '-'));
+    part.starts_with(alphanumeric) && part.ends_with(alphanumeric) && separators.all(|fits| fits)
+}
+
+/// What is behind a gate that is off (Kubernetes 1.36) is dropped: the signals that end a container.
+pub(super) fn drop_disabled(spec: &mut Value) {
+    for key in ["initContainers", "containers", "ephemeralContainers"] {
+        for container in items_mut(spec, key) {
+            if let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) {
+                let dropped = lifecycle.remove("stopSignal").is_some();
+                if dropped && lifecycle.is_empty() {
+                    container.as_object_mut().map(|container| container.remove("lifecycle"));
+                }
+            }
+        }
     }
 }
 
@@ -140,21 +207,41 @@ fn requests_from_limits(resources: &mut Value) {
     }
 }
 
-/// A pod that sets resources for itself as a whole requests what it limits.
+/// A pod that sets resources for itself as a whole limits its huge pages to what the containers may have, and requests
+/// what they ask for together, or else what it limits.
 fn pod_resources(spec: &mut Value) {
-    let containers = PodResources::of_spec(spec).map(|p| p.containers).unwrap_or_default();
-    let limits = spec["resources"]["limits"].as_object().cloned().unwrap_or_default();
-    for (name, amount) in limits {
-        if !has(&spec["resources"]["requests"], &name) {
-            // What the containers ask for together, if they all say; the limit otherwise.
-            let asked: Vec<_> = containers.iter().filter_map(|c| c.resources.requests.get(&name).copied()).collect();
-            let total: listwatch_proto::resource::Quantity = asked.iter().copied().sum();
-            let complete = !asked.is_empty() && asked.len() == containers.len();
-            let value = if complete { json!(total.to_string()) } else { amount };
-            if !spec["resources"]["requests"].is_object() {
-                spec["resources"]["requests"] = json!({});
+    let containers = PodResources::of_spec(spec).map(|mut pod| {
+        pod.resources = None;
+        pod.overhead.clear();
+        pod
+    });
+    let Ok(containers) = containers else { return };
+    let is_huge = |name: &str| name.starts_with("hugepages-");
+    let amounts = |spec: &Value, part: &str| spec["resources"][part].as_object().cloned().unwrap_or_default();
+    let (mut limits, mut requests) = (amounts(spec, "limits"), amounts(spec, "requests"));
+    if limits.is_empty() && requests.is_empty() {
+        return;
+    }
+    for (name, limit) in containers.limits().into_iter().filter(|(name, _)| is_huge(name)) {
+        if !requests.contains_key(&name) {
+            limits.entry(name).or_insert_with(|| json!(limit.to_string()));
+        }
+    }
+    if !limits.is_empty() {
+        for (name, request) in containers.requests() {
+            if matches!(name.as_str(), "cpu" | "memory") {
+                requests.entry(name).or_insert_with(|| json!(request.to_string()));
             }
-            spec["resources"]["requests"][&name] = value;
+        }
+        for (name, limit) in &limits {
+            if matches!(name.as_str(), "cpu" | "memory") || is_huge(name) {
+                requests.entry(name).or_insert_with(|| limit.clone());
+            }
+        }
+    }
+    for (part, amounts) in [("limits", limits), ("requests", requests)] {
+        if !amounts.is_empty() {
+            spec["resources"][part] = Value::Object(amounts);
         }
     }
 }
@@ -179,6 +266,21 @@ fn volume(volume: &mut Value) {
         for (key, value) in [("pool", "rbd"), ("user", "admin"), ("keyring", "/etc/ceph/keyring")] {
             default(&mut volume["rbd"], key, value);
         }
+    }
+    for (key, fields) in [
+        ("scaleIO", &[("storageMode", "ThinProvisioned"), ("fsType", "xfs")][..]),
+        ("azureDisk", &[("cachingMode", "ReadWrite"), ("fsType", "ext4"), ("kind", "Shared")]),
+    ] {
+        if has(volume, key) {
+            fields.iter().for_each(|(field, value)| default(&mut volume[key], field, *value));
+        }
+    }
+    if has(volume, "azureDisk") {
+        default(&mut volume["azureDisk"], "readOnly", false);
+    }
+    if has(volume, "image") && text(&volume["image"], "pullPolicy").is_empty() {
+        let policy = if always_pulled(text(&volume["image"], "reference")) { "Always" } else { "IfNotPresent" };
+        volume["image"]["pullPolicy"] = json!(policy);
     }
     if has(volume, "downwardAPI") {
         items_mut(&mut volume["downwardAPI"], "items").iter_mut().for_each(field_ref);

@@ -2,18 +2,20 @@
 
 use std::collections::HashSet;
 
+use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::faults::{Faults, Path};
-use super::fields::{has, items, text};
+use super::fields::{has, items, items_mut, text};
 use super::node::taint_effect;
 use super::pod_spec::entries;
 use super::{names, workload};
 
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
 /// Node and pod affinity.
 pub(super) fn affinity(affinity: &Value, path: &Path, faults: &mut Faults) {
-    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
     let node = &affinity["nodeAffinity"];
     if node.is_object() {
         let path = path.child("nodeAffinity");
@@ -23,7 +25,7 @@ pub(super) fn affinity(affinity: &Value, path: &Path, faults: &mut Faults) {
         for (i, preferred) in items(node, PREFERRED).iter().enumerate() {
             let path = path.child(PREFERRED).index(i);
             weight(preferred, &path, faults);
-            node_term(&preferred["preference"], &path.child("preference"), faults);
+            node_term(&preferred["preference"], false, &path.child("preference"), faults);
         }
     }
     for key in ["podAffinity", "podAntiAffinity"] {
@@ -54,11 +56,12 @@ fn node_selector(selector: &Value, path: &Path, faults: &mut Faults) {
         faults.required(&path, "must have at least one node selector term");
     }
     for (i, term) in terms.iter().enumerate() {
-        node_term(term, &path.index(i), faults);
+        node_term(term, true, &path.index(i), faults);
     }
 }
 
-fn node_term(term: &Value, path: &Path, faults: &mut Faults) {
+/// What is only preferred may name values that no label can have.
+fn node_term(term: &Value, strict: bool, path: &Path, faults: &mut Faults) {
     for (i, requirement) in items(term, "matchExpressions").iter().enumerate() {
         let path = path.child("matchExpressions").index(i);
         let values = items(requirement, "values");
@@ -79,7 +82,7 @@ fn node_term(term: &Value, path: &Path, faults: &mut Faults) {
         }
         let key = text(requirement, "key");
         faults.invalid_all(&path.child("key"), key, names::qualified(key));
-        for (j, value) in values.iter().enumerate() {
+        for (j, value) in values.iter().enumerate().filter(|_| strict) {
             let value = value.as_str().unwrap_or_default();
             faults.invalid_all(&path.child("values").index(j), value, names::label_value(value));
         }
@@ -114,34 +117,72 @@ fn node_field(requirement: &Value, path: &Path, faults: &mut Faults) {
 fn pod_term(term: &Value, path: &Path, faults: &mut Faults) {
     workload::label_selector(&term["labelSelector"], &path.child("labelSelector"), faults);
     workload::label_selector(&term["namespaceSelector"], &path.child("namespaceSelector"), faults);
-    for (i, namespace) in items(term, "namespaces").iter().enumerate() {
-        let namespace = namespace.as_str().unwrap_or_default();
-        faults.invalid_all(&path.child("namespaces").index(i), namespace, names::label(namespace, false));
+    // Upstream names the entries without their index.
+    for namespace in items(term, "namespaces").iter().filter_map(Value::as_str) {
+        faults.invalid_all(&path.child("namespace"), namespace, names::label(namespace, false));
     }
+    label_keys(term, path, faults);
     let key = text(term, "topologyKey");
     if key.is_empty() {
         faults.required(&path.child("topologyKey"), "can not be empty");
-    } else {
-        faults.invalid_all(&path.child("topologyKey"), key, names::qualified(key));
     }
-    match_label_keys(term, path, faults);
+    faults.invalid_all(&path.child("topologyKey"), key, names::qualified(key));
 }
 
-fn match_label_keys(term: &Value, path: &Path, faults: &mut Faults) {
-    let mismatched: HashSet<&str> = items(term, "mismatchLabelKeys").iter().filter_map(Value::as_str).collect();
+/// Keys whose values are taken from the pod itself. They have been merged into the selector when the pod was made, so a
+/// key that stands there twice was named in both.
+fn label_keys(term: &Value, path: &Path, faults: &mut Faults) {
+    let selector = &term["labelSelector"];
     for key in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let at = path.child(key);
+        if !items(term, key).is_empty() && selector.is_null() {
+            faults.forbidden(&at, "must not be specified when labelSelector is not set");
+            continue;
+        }
         for (i, label) in items(term, key).iter().enumerate() {
             let label = label.as_str().unwrap_or_default();
-            let path = path.child(key).index(i);
-            faults.invalid_all(&path, label, names::qualified(label));
-            if term["labelSelector"].is_null() {
-                faults.forbidden(&path, "must not be specified when labelSelector is not set");
-            }
-            if key == "matchLabelKeys" && mismatched.contains(label) {
-                faults.invalid(&path, label, "exists in both matchLabelKeys and mismatchLabelKeys");
-            }
+            faults.invalid_all(&at.index(i), label, names::qualified(label));
         }
     }
+    let matched: Vec<&str> = items(term, "matchLabelKeys").iter().filter_map(Value::as_str).collect();
+    let mut seen: HashSet<&str> = entries(&selector["matchLabels"]).map(|(key, _)| key.as_str()).collect();
+    for expression in items(selector, "matchExpressions") {
+        let key = text(expression, "key");
+        if let Some(i) = matched.iter().rposition(|own| *own == key).filter(|_| seen.contains(key)) {
+            faults.invalid(&path.index(i), key, "exists in both matchLabelKeys and labelSelector");
+        }
+        seen.insert(key);
+    }
+    let mismatched: HashSet<&str> = items(term, "mismatchLabelKeys").iter().filter_map(Value::as_str).collect();
+    for (i, label) in matched.iter().enumerate().filter(|(_, label)| mismatched.contains(*label)) {
+        let at = path.child("matchLabelKeys").index(i);
+        faults.invalid(&at, *label, "exists in both matchLabelKeys and mismatchLabelKeys");
+    }
+}
+
+/// At birth the pod's own values of these keys become part of the selectors, so that schedulers need not look them up.
+pub(super) fn merge_label_keys(pod: &mut Object) {
+    let labels = pod.at(&["metadata", "labels"]).cloned().unwrap_or(Value::Null);
+    let spec = pod.at_mut(&["spec"]);
+    let merge = |term: &mut Value| {
+        for (keys, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+            let keys: Vec<String> = items(term, keys).iter().filter_map(|k| k.as_str().map(str::to_owned)).collect();
+            let Some(selector) = term.get_mut("labelSelector").and_then(Value::as_object_mut) else { return };
+            for key in keys {
+                let Some(value) = labels.get(&key) else { continue };
+                let expressions = selector.entry("matchExpressions").or_insert_with(|| json!([]));
+                if let Some(list) = expressions.as_array_mut() {
+                    list.push(json!({"key": key, "operator": operator, "values": [value]}));
+                }
+            }
+        }
+    };
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let Some(affinity) = spec.get_mut("affinity").and_then(|a| a.get_mut(kind)) else { continue };
+        items_mut(affinity, REQUIRED).iter_mut().for_each(merge);
+        items_mut(affinity, PREFERRED).iter_mut().filter_map(|p| p.get_mut("podAffinityTerm")).for_each(merge);
+    }
+    items_mut(spec, "topologySpreadConstraints").iter_mut().for_each(merge);
 }
 
 /// Which taints a pod lives with.
@@ -163,7 +204,12 @@ pub(super) fn tolerations(spec: &Value, path: &Path, faults: &mut Faults) {
         }
         let path_of_operator = path.child("operator");
         match operator {
-            "" | "Equal" => faults.invalid_all(&path_of_operator, value, names::label_value(value)),
+            "" | "Equal" => {
+                let wrong = names::label_value(value);
+                if !wrong.is_empty() {
+                    faults.invalid(&path_of_operator, value, &wrong.join(";"));
+                }
+            }
             "Exists" => {
                 if !value.is_empty() {
                     faults.invalid(&path_of_operator, value, "value must be empty when `operator` is 'Exists'");
@@ -173,7 +219,9 @@ pub(super) fn tolerations(spec: &Value, path: &Path, faults: &mut Faults) {
             "Lt" | "Gt" => faults.not_supported(&path_of_operator, operator, &["Equal", "Exists", "Lt", "Gt"]),
             other => faults.not_supported(&path_of_operator, other, &["Equal", "Exists"]),
         }
-        taint_effect(effect, true, &path.child("effect"), faults);
+        if !effect.is_empty() {
+            taint_effect(effect, true, &path.child("effect"), faults);
+        }
     }
 }
 
@@ -182,7 +230,7 @@ pub(super) fn gates(spec: &Value, path: &Path, faults: &mut Faults) {
     let mut seen = HashSet::new();
     for (i, gate) in items(spec, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
-        faults.invalid_all(&path.index(i).child("name"), name, names::qualified(name));
+        faults.invalid_all(&path.index(i), name, names::qualified(name));
         if !seen.insert(name) {
             faults.duplicate(&path.index(i), name);
         }
@@ -191,8 +239,8 @@ pub(super) fn gates(spec: &Value, path: &Path, faults: &mut Faults) {
 
 /// How evenly pods are spread.
 pub(super) fn topology_spread(spec: &Value, path: &Path, faults: &mut Faults) {
-    let mut seen = HashSet::new();
-    for (i, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
+    let all = items(spec, "topologySpreadConstraints");
+    for (i, constraint) in all.iter().enumerate() {
         let path = path.index(i);
         let skew = constraint["maxSkew"].as_i64().unwrap_or(0);
         if skew <= 0 {
@@ -206,7 +254,8 @@ pub(super) fn topology_spread(spec: &Value, path: &Path, faults: &mut Faults) {
         if !matches!(action, "DoNotSchedule" | "ScheduleAnyway") {
             faults.not_supported(&path.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
         }
-        if !seen.insert((key, action)) {
+        let pair = |c: &Value| (text(c, "topologyKey") == key) && (text(c, "whenUnsatisfiable") == action);
+        if all[i + 1..].iter().any(pair) {
             let shown = json!(format!("{{{key}, {action}}}"));
             faults.duplicate(&path.child("{topologyKey, whenUnsatisfiable}"), &shown);
         }
@@ -220,28 +269,11 @@ pub(super) fn topology_spread(spec: &Value, path: &Path, faults: &mut Faults) {
             }
         }
         for key in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            let policy = text(constraint, key);
-            if !matches!(policy, "" | "Honor" | "Ignore") {
+            if let Some(policy) = constraint[key].as_str().filter(|policy| !matches!(*policy, "Honor" | "Ignore")) {
                 faults.not_supported(&path.child(key), policy, &["Honor", "Ignore"]);
             }
         }
-        spread_keys(constraint, &path, faults);
+        label_keys(constraint, &path, faults);
         workload::label_selector(&constraint["labelSelector"], &path.child("labelSelector"), faults);
-    }
-}
-
-fn spread_keys(constraint: &Value, path: &Path, faults: &mut Faults) {
-    let selector = &constraint["labelSelector"];
-    for (i, key) in items(constraint, "matchLabelKeys").iter().enumerate() {
-        let key = key.as_str().unwrap_or_default();
-        let at = path.index(i);
-        faults.invalid_all(&at, key, names::qualified(key));
-        if selector.is_null() {
-            faults.forbidden(&path.child("matchLabelKeys"), "must not be specified when labelSelector is not set");
-        } else if entries(&selector["matchLabels"]).any(|(label, _)| label == key)
-            || items(selector, "matchExpressions").iter().any(|e| text(e, "key") == key)
-        {
-            faults.invalid(&at, key, "exists in both matchLabelKeys and labelSelector");
-        }
     }
 }

@@ -1,36 +1,58 @@
 //! The rules of a pod's spec, also of one in a template.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
+use super::addresses::ip;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{has, items, text};
-use super::{container, metadata, names, pod_scheduling, volume};
+use super::{container, metadata, names, pod_resources, pod_scheduling, pod_security, priority_class, volume};
+
+/// The characters of all search domains with the spaces between them.
+const SEARCH_LIST_MAX: usize = 2048;
 
 /// What container names, volumes and the rest of the spec are to each other.
 pub(super) struct Context<'a> {
     /// The spec.
     pub(super) spec: &'a Value,
+    /// Whether it is a pod's own and no template's.
+    pub(super) is_pod: bool,
+    /// The pod's name; empty in templates.
+    pub(super) pod_name: &'a str,
     /// The volumes that can be mounted.
     pub(super) volumes: HashSet<&'a str>,
 }
 
-/// Every fault of a pod's spec.
-pub(super) fn validate(spec: &Value, path: &Path, faults: &mut Faults) {
-    let volumes = volume::validate(spec, &path.child("volumes"), faults);
-    let context = Context { spec, volumes };
+/// Every fault of the spec in a template.
+pub(super) fn validate_template(spec: &Value, path: &Path, faults: &mut Faults) {
+    validate(Context { spec, is_pod: false, pod_name: "", volumes: HashSet::new() }, path, faults);
+}
+
+/// Every fault of a pod's own spec.
+pub(super) fn validate_pod(spec: &Value, name: &str, path: &Path, faults: &mut Faults) {
+    validate(Context { spec, is_pod: true, pod_name: name, volumes: HashSet::new() }, path, faults);
+    for key in ["containers", "initContainers"] {
+        for (i, container) in items(spec, key).iter().enumerate() {
+            let image = text(container, "image");
+            if image.trim() != image {
+                let at = path.child(key).index(i).child("image");
+                faults.invalid(&at, image, "must not have leading or trailing whitespace");
+            }
+        }
+    }
+}
+
+fn validate(mut context: Context<'_>, path: &Path, faults: &mut Faults) {
+    let spec = context.spec;
+    context.volumes = volume::validate(&context, &path.child("volumes"), faults);
+    resource_claims(spec, &path.child("resourceClaims"), faults);
     container::validate_all(&context, path, faults);
+    pod_resources::validate(spec, path, faults);
     enumerated(spec, "restartPolicy", path, &["Always", "OnFailure", "Never"], faults);
     enumerated(spec, "dnsPolicy", path, &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], faults);
     metadata::labels(Some(&spec["nodeSelector"]), &path.child("nodeSelector"), faults);
-    security(spec, path, faults);
-    for (i, secret) in items(spec, "imagePullSecrets").iter().enumerate() {
-        if text(secret, "name").is_empty() {
-            faults.required(&path.child("imagePullSecrets").index(i).child("name"), "");
-        }
-    }
+    pod_security::validate(spec, path, faults);
     pod_scheduling::affinity(&spec["affinity"], &path.child("affinity"), faults);
     dns_config(spec, &path.child("dnsConfig"), faults);
     for (i, gate) in items(spec, "readinessGates").iter().enumerate() {
@@ -39,11 +61,60 @@ pub(super) fn validate(spec: &Value, path: &Path, faults: &mut Faults) {
     }
     pod_scheduling::gates(spec, &path.child("schedulingGates"), faults);
     pod_scheduling::topology_spread(spec, &path.child("topologySpreadConstraints"), faults);
+    pod_security::host_processes(spec, path, faults);
+    hostname_override(spec, &path.child("hostnameOverride"), faults);
     names_of(spec, path, faults);
     seconds(spec, path, faults);
     pod_scheduling::tolerations(spec, &path.child("tolerations"), faults);
     host_aliases(spec, &path.child("hostAliases"), faults);
-    resource_claims(spec, &path.child("resourceClaims"), faults);
+    priority_class::preemption_policy(spec.get("preemptionPolicy"), &path.child("preemptionPolicy"), faults);
+    pod_resources::overhead(spec, &path.child("overhead"), faults);
+    pod_security::operating_system(spec, path, faults);
+    files_of_variables(spec, path, faults);
+}
+
+fn hostname_override(spec: &Value, path: &Path, faults: &mut Faults) {
+    let Some(name) = spec["hostnameOverride"].as_str() else { return };
+    if spec["setHostnameAsFQDN"] == true {
+        faults.forbidden(path, "may not be specified when setHostnameAsFQDN is true");
+    }
+    if spec["hostNetwork"] == true {
+        faults.forbidden(path, "may not be specified when hostNetwork is true");
+    }
+    if name.len() > 64 {
+        faults.too_long(path, 64);
+    }
+    faults.invalid_all(path, name, names::subdomain(name, false));
+}
+
+/// A variable that comes from a file comes from one in an empty directory.
+fn files_of_variables(spec: &Value, path: &Path, faults: &mut Faults) {
+    for (container, at) in all_containers(spec, path) {
+        for (i, variable) in items(container, "env").iter().enumerate() {
+            let reference = &variable["valueFrom"]["fileKeyRef"];
+            if reference.is_null() {
+                continue;
+            }
+            let name = text(reference, "volumeName");
+            let at = at.child("env").index(i).child("valueFrom").child("fileKeyRef").child("volumeName");
+            match items(spec, "volumes").iter().rev().find(|volume| text(volume, "name") == name) {
+                None => faults.not_found(&at, name),
+                Some(volume) if !has(volume, "emptyDir") => {
+                    faults.invalid(&at, name, "referenced volume must be of type emptyDir");
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// Every container with its path: those of the start first.
+pub(super) fn all_containers<'a>(spec: &'a Value, path: &Path) -> Vec<(&'a Value, Path)> {
+    let of = |key: &str| {
+        let path = path.child(key);
+        items(spec, key).iter().enumerate().map(|(i, c)| (c, path.index(i))).collect::<Vec<_>>()
+    };
+    ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(of).collect()
 }
 
 /// A field that must be one of a few words.
@@ -69,20 +140,6 @@ fn names_of(spec: &Value, path: &Path, faults: &mut Faults) {
             faults.invalid_all(&path.child(key), name, rule(name, false));
         }
     }
-    let scheduler = text(spec, "schedulerName");
-    if scheduler.is_empty() {
-        faults.required(&path.child("schedulerName"), "");
-    } else {
-        faults.invalid_all(&path.child("schedulerName"), scheduler, names::qualified(scheduler));
-    }
-    let os = text(&spec["os"], "name");
-    if has(spec, "os") && !matches!(os, "linux" | "windows") {
-        if os.is_empty() {
-            faults.required(&path.child("os").child("name"), "cannot be empty");
-        } else {
-            faults.not_supported(&path.child("os"), os, &["linux", "windows"]);
-        }
-    }
 }
 
 fn seconds(spec: &Value, path: &Path, faults: &mut Faults) {
@@ -92,59 +149,6 @@ fn seconds(spec: &Value, path: &Path, faults: &mut Faults) {
         let why = "must be between 1 and 2147483647, inclusive";
         faults.invalid(&path.child("activeDeadlineSeconds"), deadline, why);
     }
-}
-
-/// The security context of the pod, and what goes together in the host's namespaces.
-fn security(spec: &Value, path: &Path, faults: &mut Faults) {
-    let context = &spec["securityContext"];
-    let at = path.child("securityContext");
-    if spec["shareProcessNamespace"] == true && spec["hostPID"] == true {
-        let why = "ShareProcessNamespace and HostPID cannot both be enabled";
-        faults.invalid(&at.child("shareProcessNamespace"), Shown("true".into()), why);
-    }
-    for key in ["runAsUser", "runAsGroup", "fsGroup"] {
-        container::id(&context[key], &at.child(key), faults);
-    }
-    for (i, group) in items(context, "supplementalGroups").iter().enumerate() {
-        container::id(group, &at.child("supplementalGroups").index(i), faults);
-    }
-    for (key, allowed) in [
-        ("fsGroupChangePolicy", &["Always", "OnRootMismatch"][..]),
-        ("supplementalGroupsPolicy", &["Merge", "Strict"]),
-        ("seLinuxChangePolicy", &["MountOption", "Recursive"]),
-    ] {
-        let word = text(context, key);
-        if !word.is_empty() && !allowed.contains(&word) {
-            faults.not_supported(&at.child(key), word, allowed);
-        }
-    }
-    let mut seen = Vec::new();
-    for (i, sysctl) in items(context, "sysctls").iter().enumerate() {
-        let name = text(sysctl, "name");
-        let path = at.child("sysctls").index(i).child("name");
-        if name.is_empty() {
-            faults.required(&path, "");
-        } else if !is_sysctl(name) {
-            let why = "must have at most 253 characters and match regex \
-                       ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
-            faults.invalid(&path, name, why);
-        } else if seen.contains(&name) {
-            faults.duplicate(&path, name);
-        }
-        seen.push(name);
-    }
-    container::profile(&context["seccompProfile"], "seccompProfile", &at, faults);
-    container::profile(&context["appArmorProfile"], "appArmorProfile", &at, faults);
-}
-
-fn is_sysctl(name: &str) -> bool {
-    let part = |part: &str| {
-        let ends = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'))
-            && ends(part.as_bytes().first())
-            && ends(part.as_bytes().last())
-    };
-    name.len() <= 253 && name.split(['.', '/']).all(part)
 }
 
 /// Resolvers, search domains and options.
@@ -175,31 +179,23 @@ fn dns_config(spec: &Value, path: &Path, faults: &mut Faults) {
         let shown = Shown(config["searches"].to_string());
         faults.invalid(&path.child("searches"), shown, "must not have more than 32 search paths");
     }
+    let characters: usize = searches.iter().filter_map(Value::as_str).map(|search| search.len() + 1).sum();
+    if characters > SEARCH_LIST_MAX + 1 {
+        let shown = Shown(config["searches"].to_string());
+        let why = format!("must not have more than {SEARCH_LIST_MAX} characters (including spaces) in the search list");
+        faults.invalid(&path.child("searches"), shown, &why);
+    }
     for (i, search) in searches.iter().enumerate() {
         let search = search.as_str().unwrap_or_default();
-        let bare = search.trim_end_matches('.');
-        if search == "." {
-            continue;
-        }
-        let fits = bare.split('.').all(|label| names::label(label.trim_start_matches('_'), false).is_empty());
-        if !fits {
-            let why = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
-                       and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation \
-                       is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
-            faults.invalid(&path.child("searches").index(i), bare, why);
+        let bare = search.strip_suffix('.').unwrap_or(search);
+        if search != "." {
+            faults.invalid_all(&path.child("searches").index(i), bare, names::search_domain(bare));
         }
     }
     for (i, option) in items(config, "options").iter().enumerate() {
         if text(option, "name").is_empty() {
             faults.required(&path.child("options").index(i), "must not be empty");
         }
-    }
-}
-
-/// An IP address.
-pub(super) fn ip(text: &str, path: &Path, faults: &mut Faults) {
-    if text.parse::<IpAddr>().is_err() {
-        faults.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
     }
 }
 
@@ -237,6 +233,11 @@ fn resource_claims(spec: &Value, path: &Path, faults: &mut Faults) {
                 get("resourceClaimTemplateName")
             ))
         };
+        for key in ["resourceClaimName", "resourceClaimTemplateName"] {
+            if let Some(name) = claim[key].as_str() {
+                faults.invalid_all(&path.child(key), name, names::subdomain(name, false));
+            }
+        }
         match (has(claim, "resourceClaimName"), has(claim, "resourceClaimTemplateName")) {
             (true, true) => {
                 let why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";

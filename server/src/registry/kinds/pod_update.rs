@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::faults::{Faults, Path};
+use super::faults::{Faults, Path, Shown};
 use super::fields::{has, items, items_mut, text};
 
 const ONLY: &str = "pod updates may not change fields other than \
@@ -15,15 +15,26 @@ const ONLY: &str = "pod updates may not change fields other than \
 pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
     let (is, was) = (new.at(&["spec"]).unwrap_or(&Value::Null), old.at(&["spec"]).unwrap_or(&Value::Null));
     let path = Path::new("spec");
-    if items(is, "containers").len() != items(was, "containers").len() {
-        faults.forbidden(&path.child("containers"), "pod updates may not add or remove containers");
+    for key in ["containers", "initContainers"] {
+        let at = path.child(key);
+        if items(is, key).len() != items(was, key).len() {
+            faults.forbidden(&at, "pod updates may not add or remove containers");
+            return;
+        }
+        for (i, container) in items(is, key).iter().enumerate() {
+            let image = text(container, "image");
+            let at = at.index(i).child("image");
+            if image.is_empty() {
+                faults.required(&at, "");
+            }
+            if image.trim() != image {
+                faults.invalid(&at, image, "must not have leading or trailing whitespace");
+            }
+        }
+    }
+    if !deadline(is, was, &path.child("activeDeadlineSeconds"), faults) {
         return;
     }
-    if items(is, "initContainers").len() != items(was, "initContainers").len() {
-        faults.forbidden(&path.child("initContainers"), "pod updates may not add or remove containers");
-        return;
-    }
-    deadline(is, was, &path.child("activeDeadlineSeconds"), faults);
     tolerations(is, was, &path.child("tolerations"), faults);
     gates(is, was, &path.child("schedulingGates"), faults);
     // What may change is made equal; whatever still differs may not.
@@ -41,11 +52,14 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
     }
     // A pod that is gated may narrow down where it goes.
     if !items(was, "schedulingGates").is_empty() {
-        if only_adds(&is["nodeSelector"], &was["nodeSelector"]) {
-            kept.push("nodeSelector");
+        if !only_adds(&is["nodeSelector"], &was["nodeSelector"]) {
+            let why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            faults.invalid(&path.child("nodeSelector"), &is["nodeSelector"], why);
         }
-        let narrowed = narrows(&is["affinity"]["nodeAffinity"], &was["affinity"]["nodeAffinity"]);
-        if narrowed {
+        kept.push("nodeSelector");
+        let at = path.child("affinity").child("nodeAffinity");
+        narrows(&is["affinity"]["nodeAffinity"], &was["affinity"]["nodeAffinity"], &at, faults);
+        if is["affinity"]["nodeAffinity"] != was["affinity"]["nodeAffinity"] {
             set(&mut munged, "affinity", with_node_affinity(&is["affinity"], &was["affinity"]));
         }
     }
@@ -74,16 +88,24 @@ fn difference(is: &Value, was: &Value) -> String {
     lines.map(|key| format!("- {key}: {}\n+ {key}: {}\n", was[key.as_str()], is[key.as_str()])).collect()
 }
 
-fn deadline(is: &Value, was: &Value, path: &Path, faults: &mut Faults) {
+/// Whether the rest is still worth a look.
+fn deadline(is: &Value, was: &Value, path: &Path, faults: &mut Faults) -> bool {
     let (is, was) = (is["activeDeadlineSeconds"].as_i64(), was["activeDeadlineSeconds"].as_i64());
     match (is, was) {
-        (Some(is), _) if !(1..=i64::from(i32::MAX)).contains(&is) => {}
-        (Some(is), Some(was)) if is > was => faults.invalid(path, is, "must be less than or equal to previous value"),
+        (Some(is), _) if !(0..=i64::from(i32::MAX)).contains(&is) => {
+            faults.invalid(path, is, "must be between 0 and 2147483647, inclusive");
+            return false;
+        }
+        (Some(is), Some(was)) if is > was => {
+            faults.invalid(path, is, "must be less than or equal to previous value");
+            return false;
+        }
         (None, Some(_)) => {
             faults.invalid(path, &json!(null), "must not update from a positive integer to nil value");
         }
         _ => {}
     }
+    true
 }
 
 /// Tolerations may be added, and how long one stays may change.
@@ -96,7 +118,10 @@ fn tolerations(is: &Value, was: &Value, path: &Path, faults: &mut Faults) {
     let now: Vec<Value> = items(is, "tolerations").iter().map(bare).collect();
     if !items(was, "tolerations").iter().map(bare).all(|old| now.contains(&old)) {
         faults.forbidden(path, "existing toleration can not be modified except its tolerationSeconds");
+        return;
     }
+    // They have been judged with the whole spec; upstream tells their faults again.
+    super::pod_scheduling::tolerations(is, path, faults);
 }
 
 fn gates(is: &Value, was: &Value, path: &Path, faults: &mut Faults) {
@@ -114,20 +139,45 @@ fn only_adds(is: &Value, was: &Value) -> bool {
     was.as_object().is_none_or(|was| was.iter().all(|(key, value)| is.get(key) == Some(value)))
 }
 
-/// Whether the required terms are those of before with more in each, or the first there are.
-fn narrows(is: &Value, was: &Value) -> bool {
+/// The required terms must be those of before with more in each, or the first there are.
+fn narrows(is: &Value, was: &Value, path: &Path, faults: &mut Faults) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     if !has(was, REQUIRED) {
-        return true;
+        return;
     }
+    let path = path.child(REQUIRED).child("nodeSelectorTerms");
     let (now, before) = (items(&is[REQUIRED], "nodeSelectorTerms"), items(&was[REQUIRED], "nodeSelectorTerms"));
-    now.len() == before.len()
-        && now.iter().zip(before).all(|(now, before)| {
-            ["matchExpressions", "matchFields"].iter().all(|key| {
-                let (now, before) = (items(now, key), items(before, key));
-                now.len() >= before.len() && now[..before.len()] == *before
-            })
-        })
+    if !before.is_empty() && now.len() != before.len() {
+        let shown: Vec<_> = now.iter().map(shown_term).collect();
+        let shown = if is[REQUIRED].is_null() { "null".to_owned() } else { format!("[{}]", shown.join(",")) };
+        let why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        faults.invalid(&path, Shown(shown), why);
+        return;
+    }
+    for (i, (now, before)) in now.iter().zip(before).enumerate() {
+        let adds = ["matchExpressions", "matchFields"].iter().all(|key| {
+            let (now, before) = (items(now, key), items(before, key));
+            now.len() >= before.len() && now[..before.len()] == *before
+        });
+        if !adds {
+            let why = "only additions are allowed (no mutations or deletions)";
+            faults.invalid(&path.index(i), Shown(shown_term(now)), why);
+        }
+    }
+}
+
+/// A term as Go prints its internal struct.
+fn shown_term(term: &Value) -> String {
+    let list = |key: &str| match term[key].as_array() {
+        None => "null".to_owned(),
+        Some(list) => {
+            let one = |r: &Value| {
+                format!("{{\"Key\":{},\"Operator\":{},\"Values\":{}}}", r["key"], r["operator"], r["values"])
+            };
+            format!("[{}]", list.iter().map(one).collect::<Vec<_>>().join(","))
+        }
+    };
+    format!("{{\"MatchExpressions\":{},\"MatchFields\":{}}}", list("matchExpressions"), list("matchFields"))
 }
 
 /// The new affinity, with the node part of before.
@@ -138,42 +188,4 @@ fn with_node_affinity(is: &Value, was: &Value) -> Value {
     }
     set(&mut affinity, "nodeAffinity", was["nodeAffinity"].clone());
     if was.is_null() && affinity.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { affinity }
-}
-
-/// Every fault of a change of the status.
-pub(super) fn validate_status(new: &Object, old: &Object, faults: &mut Faults) {
-    let path = Path::new("status");
-    if new.at(&["spec"]) != old.at(&["spec"]) {
-        faults.forbidden(&Path::new("spec"), "may not be changed by a status update");
-    }
-    let node = new.text(&["status", "nominatedNodeName"]);
-    if !node.is_empty() {
-        let wrong = super::names::subdomain(node, false);
-        faults.invalid_all(&path.child("nominatedNodeName"), node, wrong);
-    }
-    let spec = new.at(&["spec"]).unwrap_or(&Value::Null);
-    let (is, was) = (new.at(&["status"]).unwrap_or(&Value::Null), old.at(&["status"]).unwrap_or(&Value::Null));
-    if text(spec, "restartPolicy") != "Always" {
-        restarted(spec, is, was, &path, faults);
-    }
-}
-
-/// A container that has ended for good does not come back.
-fn restarted(spec: &Value, is: &Value, was: &Value, path: &Path, faults: &mut Faults) {
-    let on_failure = text(spec, "restartPolicy") == "OnFailure";
-    for (i, before) in items(was, "containerStatuses").iter().enumerate() {
-        let ended = &before["state"]["terminated"];
-        if ended.is_null() || (on_failure && ended["exitCode"].as_i64().unwrap_or(0) != 0) {
-            continue;
-        }
-        let own = items(spec, "containers").iter().find(|c| text(c, "name") == text(before, "name"));
-        if own.is_some_and(|c| has(c, "restartPolicy")) {
-            continue;
-        }
-        let now = items(is, "containerStatuses").iter().find(|s| text(s, "name") == text(before, "name"));
-        if now.is_some_and(|now| now["state"]["terminated"].is_null()) {
-            let path = path.child("containerStatuses").index(i).child("state");
-            faults.forbidden(&path, "may not be transitioned to non-terminated state");
-        }
-    }
 }

@@ -76,7 +76,7 @@ impl Strategy for PriorityClassStrategy {
     }
 
     fn default(&self, object: &mut Object) {
-        if object.text(&["preemptionPolicy"]).is_empty() {
+        if object.at(&["preemptionPolicy"]).is_none() {
             object.set(&["preemptionPolicy"], "PreemptLowerPriority");
         }
     }

@@ -55,7 +55,9 @@ pub(super) fn handler(handler: &Value, grace: Option<i64>, path: &Path, faults: 
             rule(&handler[key], &path.child(key), faults);
         }
     }
-    if has(handler, "sleep") {
+    if has(handler, "sleep") && handlers > 0 {
+        faults.forbidden(&path.child("sleep"), "may not specify more than 1 handler type");
+    } else if has(handler, "sleep") {
         handlers += 1;
         let (seconds, grace) = (handler["sleep"]["seconds"].as_i64().unwrap_or(0), grace.unwrap_or(0));
         if seconds < 0 || seconds > grace {

@@ -58,13 +58,17 @@ impl Strategy for ReplicaSetStrategy {
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         object.0.insert("status".into(), json!({"replicas": 0}));
+        pod_defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
         Ok(())
     }
 
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
         match part {
             Part::Status => keep(new, old, &["spec"]),
-            Part::Main | Part::Finalize => keep(new, old, &["status"]),
+            Part::Main | Part::Finalize => {
+                keep(new, old, &["status"]);
+                pod_defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use listwatch_proto::resource::{Kind, Object};
 
 use super::super::table::{Cell, Column};
 use super::faults::Faults;
+use super::metadata::OwnMetadata;
 use super::{config_map, deployment, event, lease, namespace, node, pod, priority_class, replica_set};
 
 /// Which part of an object a write may change.
@@ -55,6 +56,11 @@ pub(crate) trait Strategy: Send + Sync {
     /// What a person should be told about a valid object.
     fn warnings(&self, _object: &Object) -> Vec<String> {
         Vec::new()
+    }
+
+    /// How the kind's own rules look at metadata.
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Change
     }
 
     /// Whether `metadata.generation` counts changes of the spec.

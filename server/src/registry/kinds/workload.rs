@@ -80,7 +80,7 @@ fn template(template: &Value, selector: &Value, parsed: Option<&LabelSelector>, 
     labels(Some(own), &path.child("labels"), faults);
     annotations(Some(&template["metadata"]["annotations"]), &path.child("annotations"), faults);
     let spec = path.child("spec");
-    pod_spec::validate(&template["spec"], &spec, faults);
+    pod_spec::validate_template(&template["spec"], &spec, faults);
     let policy = text(&template["spec"], "restartPolicy");
     if policy != "Always" && !policy.is_empty() {
         faults.not_supported(&spec.child("restartPolicy"), policy, &["Always"]);

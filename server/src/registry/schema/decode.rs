@@ -22,16 +22,31 @@ pub(crate) struct Decoded {
     pub(crate) strict: Vec<String>,
 }
 
+/// Why a value is no object of a kind.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Undecodable {
+    /// In Go's words: `json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool`.
+    pub(crate) message: String,
+    /// Where, which Go's words do not always tell: `spec.containers[0].resources.limits.cpu`.
+    pub(crate) field: String,
+}
+
 /// Decodes a value as the struct of this name.
 ///
 /// # Errors
-/// Go's message: `json: cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool`.
-pub(crate) fn decode(type_name: &str, node: &Node<'_>) -> Result<Decoded, String> {
+/// The first place that is not of the declared type.
+pub(crate) fn decode(type_name: &str, node: &Node<'_>) -> Result<Decoded, Undecodable> {
     let schema = schema();
-    let place = schema.find(type_name).ok_or_else(|| format!("no schema for {type_name}"))?;
+    let place = schema
+        .find(type_name)
+        .ok_or_else(|| Undecodable { message: format!("no schema for {type_name}"), field: String::new() })?;
     let mut decoder =
         Decoder { schema, strict: Vec::new(), refused: None, within: "", stack: Vec::new(), path: String::new() };
-    let object = decoder.value(&Type::Struct(place), node)?;
+    let object = match decoder.value(&Type::Struct(place), node) {
+        Ok(object) => object,
+        // The path stands where the decoding ended.
+        Err(message) => return Err(Undecodable { message, field: decoder.path }),
+    };
     match (decoder.refused, object) {
         (Some(refused), _) => Err(refused),
         (None, Some(Value::Object(object))) => Ok(Decoded { object, strict: decoder.strict }),
@@ -43,7 +58,7 @@ struct Decoder<'s> {
     schema: &'s Schema,
     strict: Vec<String>,
     /// The first type error; later ones are not told (encoding/json).
-    refused: Option<String>,
+    refused: Option<Undecodable>,
     /// The bare name of the struct whose field is being read.
     within: &'static str,
     /// The field names from the root, with those of embedded structs.
@@ -196,7 +211,7 @@ impl Decoder<'_> {
 
     fn refuse(&mut self, kind: &str, wanted: &str) {
         if self.refused.is_none() {
-            self.refused = Some(self.mismatch(kind, wanted));
+            self.refused = Some(Undecodable { message: self.mismatch(kind, wanted), field: self.path.clone() });
         }
     }
 
@@ -266,7 +281,8 @@ fn base64_text(text: &str) -> Result<String, String> {
         Err(error) => {
             let at = match error {
                 base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
-                _ => compact.len(),
+                // Go names the beginning of the last four digits.
+                _ => compact.len() - compact.len() % 4,
             };
             Err(format!("illegal base64 data at input byte {at}"))
         }
@@ -315,8 +331,13 @@ fn parse_micros(text: &str) -> Result<String, String> {
     }
 }
 
-/// Go's words for a time that does not fit its layout, as far as the year.
+/// Go's words for a time that does not fit its layout, as far as the hour, or is none there can be.
 fn time_error(text: &str, layout: &str) -> String {
+    let number = |range: std::ops::Range<usize>| text.get(range).and_then(|digits| digits.parse::<u32>().ok());
+    let parts = [("month", number(5..7), 1..=12), ("day", number(8..10), 1..=31), ("hour", number(11..13), 0..=23)];
+    if let Some((part, ..)) = parts.iter().find(|(_, n, range)| n.is_some_and(|n| !range.contains(&n))) {
+        return format!("parsing time {text:?}: {part} out of range");
+    }
     const PARTS: &[(usize, &str)] = &[(4, "2006"), (1, "-"), (2, "01"), (1, "-"), (2, "02"), (1, "T"), (2, "15")];
     let (mut rest, mut wanted) = (text, "Z07:00");
     for (length, part) in PARTS {
@@ -338,7 +359,7 @@ mod tests {
     use serde_json::json;
 
     fn pod(text: &str) -> Result<Decoded, String> {
-        decode("core/v1.Pod", &Node::parse(text.as_bytes()).expect("JSON"))
+        decode("core/v1.Pod", &Node::parse(text.as_bytes()).expect("JSON")).map_err(|wrong| wrong.message)
     }
 
     #[test]
@@ -400,6 +421,16 @@ mod tests {
             r#"{"metadata":{"creationTimestamp":{}}}"#,
             "object into Go struct field ObjectMeta.metadata.creationTimestamp of type string",
         );
+    }
+
+    #[test]
+    fn what_does_not_decode_is_told_with_its_place() {
+        let field =
+            |text: &str| decode("core/v1.Pod", &Node::parse(text.as_bytes()).expect("JSON")).expect_err("wrong").field;
+        let limits = r#"{"spec":{"containers":[{},{"resources":{"limits":{"cpu":"abc"}}}]}}"#;
+        assert_eq!(field(limits), "spec.containers[1].resources.limits.cpu");
+        assert_eq!(field(r#"{"spec":{"hostNetwork":"x","nodeName":5}}"#), "spec.hostNetwork");
+        assert_eq!(field(r#"{"metadata":{"creationTimestamp":"x"}}"#), "metadata.creationTimestamp");
     }
 
     #[test]

@@ -98,8 +98,9 @@ impl<'a> Reader<'a> {
     }
 
     fn unexpected(&self, byte: u8, place: &str) -> String {
-        let shown = self.text[self.at..].chars().next().unwrap_or(char::from(byte));
-        format!("invalid character {shown:?} {place}")
+        // Go's reader knows bytes only.
+        let _ = self;
+        format!("invalid character {:?} {place}", char::from(byte))
     }
 
     fn value(&mut self, depth: usize) -> Result<Node<'a>, String> {
@@ -113,16 +114,26 @@ impl<'a> Reader<'a> {
             Some(b'[') => self.array(depth),
             Some(b'"') => Ok(Node::String(self.string()?)),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            Some(byte) => {
-                for (word, node) in [("null", Node::Null), ("true", Node::Bool(true)), ("false", Node::Bool(false))] {
-                    if self.text[self.at..].starts_with(word) {
-                        self.at += word.len();
-                        return Ok(node);
-                    }
+            Some(b'n') => self.literal("null", Node::Null),
+            Some(b't') => self.literal("true", Node::Bool(true)),
+            Some(b'f') => self.literal("false", Node::Bool(false)),
+            Some(byte) => Err(self.unexpected(byte, "looking for beginning of value")),
+        }
+    }
+
+    fn literal(&mut self, word: &str, node: Node<'a>) -> Result<Node<'a>, String> {
+        for (i, expected) in word.bytes().enumerate() {
+            match self.text.as_bytes().get(self.at + i) {
+                Some(byte) if *byte == expected => {}
+                Some(byte) => {
+                    let place = format!("in literal {word} (expecting '{}')", char::from(expected));
+                    return Err(self.unexpected(*byte, &place));
                 }
-                Err(self.unexpected(byte, "looking for beginning of value"))
+                None => return Err("unexpected end of JSON input".to_owned()),
             }
         }
+        self.at += word.len();
+        Ok(node)
     }
 
     fn object(&mut self, depth: usize) -> Result<Node<'a>, String> {
