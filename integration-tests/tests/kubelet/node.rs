@@ -264,3 +264,14 @@ pub(crate) fn shell(policy: &str, script: &str) -> Value {
         "containers": [{"name": "app", "image": "busybox", "command": ["sh", "-c", script]}],
     })
 }
+
+/// Whether this machine lets us have a mount namespace; without one no volume can be mounted.
+pub(crate) fn mounts_are_possible() -> bool {
+    let tries = [["-m", "true"], ["-Urm", "true"]];
+    let possible =
+        tries.iter().any(|words| Command::new("unshare").args(words).output().is_ok_and(|o| o.status.success()));
+    if !possible {
+        eprintln!("skipped: there is no mount namespace (or no unshare) for us on this machine");
+    }
+    possible
+}

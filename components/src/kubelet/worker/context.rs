@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use listwatch_proto::resource::Resources;
 
@@ -37,8 +36,8 @@ pub(in crate::kubelet) struct Context {
     pub(in crate::kubelet) recorder: Recorder,
     /// Tells the time.
     pub(in crate::kubelet) clock: SharedClock,
-    /// Since when this kubelet lives.
-    pub(in crate::kubelet) since: Timestamp,
+    /// Whether the cluster that this kubelet belongs to is gone.
+    pub(in crate::kubelet) cluster_has_ended: fn() -> bool,
     /// Pauses after failures.
     pub(in crate::kubelet) backoff: BackoffLimits,
     /// What the node offers.

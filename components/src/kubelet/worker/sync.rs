@@ -36,7 +36,9 @@ impl Worker {
         }
         let states = self.context.runtime.containers(&pod.uid);
         let mut wake = deadline;
-        if states.iter().any(|state| self.cluster_has_ended(state)) {
+        let with_cluster =
+            |state: &ContainerStatus| matches!(&state.state, ContainerState::Exited(exit) if exit.interrupted);
+        if states.iter().any(with_cluster) && (self.context.cluster_has_ended)() {
             // So will this kubelet, in a moment. What ended with the cluster is neither started nor told as an end of
             // its own: the next kubelet goes on from here.
             return Ok(None);
@@ -69,11 +71,6 @@ impl Worker {
             self.context.ledger.leave(&pod.uid);
         }
         Ok(wake)
-    }
-
-    /// Whether the container ended because the cluster did, under the eyes of this kubelet.
-    fn cluster_has_ended(&self, state: &ContainerStatus) -> bool {
-        matches!(&state.state, ContainerState::Exited(exit) if exit.interrupted && exit.finished_at >= self.context.since)
     }
 
     /// Brings the volumes up to date. False: one was never made, so no container can be started.

@@ -16,7 +16,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{io::AsyncReadExt, net::unix::pipe, process::Command};
 
-use super::{super::seam::ExecOutput, attempt::Attempt};
+use super::{super::seam::ExecOutput, attempt::Attempt, lifeline};
 
 /// How much of a command's output is kept, in bytes (Kubernetes: exec probes).
 const OUTPUT_BYTES_MAX: usize = 10 * 1024;
@@ -88,6 +88,8 @@ struct View {
     user: Option<File>,
     mounts: Option<File>,
     root: Option<File>,
+    /// Not for commands: who holds it is waited for at the end of the cluster.
+    lifeline: Option<RawFd>,
 }
 
 impl View {
@@ -101,7 +103,7 @@ impl View {
         };
         let mounts = other("mnt")?;
         let root = mounts.as_ref().map(|_| File::open(format!("/proc/{pid}/root"))).transpose()?;
-        Ok(View { user: other("user")?, mounts, root })
+        Ok(View { user: other("user")?, mounts, root, lifeline: lifeline::fd() })
     }
 
     /// Goes there, in a session of its own, to die with the kubelet.
@@ -120,6 +122,10 @@ impl View {
             if let Some(root) = fd(&self.root) {
                 check(libc::fchdir(root))?;
                 check(libc::chroot(c".".as_ptr()))?;
+            }
+            if let Some(lifeline) = self.lifeline {
+                // A number that is not open needs no closing.
+                libc::fcntl(lifeline, libc::F_SETFD, libc::FD_CLOEXEC);
             }
             check(libc::chdir(cwd.as_ptr()))?;
             check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))

@@ -7,6 +7,7 @@
 //! * [`layout`], [`record`]: the files by which kubelets and shims know of each other
 //! * [`identity`], [`lock`]: who is meant, and who may
 //! * [`shim`]: the program that runs one container
+//! * [`lifeline`]: whether the cluster is there
 //! * [`cri_log`], [`termination`]: its output on disk, and what it says of its end
 //! * [`attempt`], [`launch`]: the kubelet's side: what is there, and how one more is started
 //! * [`images`], [`builtin`], [`ports`]: what to run, and where it may listen
@@ -21,6 +22,7 @@ pub mod identity;
 pub mod images;
 pub mod launch;
 pub mod layout;
+pub mod lifeline;
 pub mod lock;
 mod pod;
 pub mod ports;
