@@ -131,6 +131,8 @@ async fn a_config_map_that_is_missing_holds_up_what_needs_it_and_no_longer() -> 
     assert_eq!(node.wait_event(&in_volume, "FailedMount").await, told);
     let pod = node.pods.get(&in_volume).await?.object;
     assert_eq!(container(&pod, "app")["state"]["waiting"]["reason"], "ContainerCreating");
+    let place = pod.condition("PodReadyToStartContainers").map(|condition| condition["status"].clone());
+    assert_eq!(place, Some(json!("False")));
     node.wait_log(&optional, "app", "it is nothing").await;
 
     node.config_map("settings", json!({"size": "big"})).await?;

@@ -45,7 +45,10 @@ impl Worker {
         }
         if !self.bring_volumes(pod, pod_spec).await? {
             self.waiting.clear();
+            // Without its volumes a pod has no place yet, and so no address.
+            let ip = self.pod_ip.take();
             self.tell(pod, &states);
+            self.pod_ip = ip;
             return Ok(wake);
         }
         self.look_after(pod, pod_spec, &states);
