@@ -155,7 +155,9 @@ pub(super) fn taints(node: &Node, evicting: Option<&str>) -> Option<Vec<Taint>> 
     if node.unschedulable {
         wanted.push(Taint::new(TAINT_UNSCHEDULABLE, NO_SCHEDULE));
     }
-    wanted.extend(evicting.map(|key| Taint::new(key, NO_EXECUTE)));
+    // A swap of the twins is no new beginning for those who wait for the end of their time.
+    let since = node.evicting().find(|taint| is_ours(taint)).and_then(|taint| taint.time_added.clone());
+    wanted.extend(evicting.map(|key| Taint { time_added: since, ..Taint::new(key, NO_EXECUTE) }));
     let mut result: Vec<Taint> =
         node.taints.iter().filter(|t| !is_ours(t) || wanted.iter().any(|w| w.is_same(t))).cloned().collect();
     for taint in wanted {
@@ -246,6 +248,15 @@ pub(super) mod tests {
             pressed.conditions.push(Condition { kind: kind.into(), status: Truth::True, ..Default::default() });
             check(&pressed, true, &[taint]);
         }
+    }
+
+    #[test]
+    fn a_swap_keeps_the_time() {
+        let mut node = node(Some(Truth::Unknown), &[("k", NO_EXECUTE), (TAINT_NOT_READY, NO_EXECUTE)]);
+        node.taints[1].time_added = Some("then".into());
+        let swapped = taints(&node, Some(TAINT_UNREACHABLE)).expect("a change");
+        let unreachable = swapped.iter().find(|t| t.key == TAINT_UNREACHABLE && t.effect == NO_EXECUTE);
+        assert_eq!(unreachable.and_then(|t| t.time_added.as_deref()), Some("then"));
     }
 
     #[test]

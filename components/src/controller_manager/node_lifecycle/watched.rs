@@ -165,6 +165,7 @@ mod tests {
     use super::super::plan::{lost_in, tests::node};
     use super::*;
     use listwatch_proto::resource::ObjectKey;
+    use proptest::prelude::*;
 
     fn shown(name: &str, ready: Truth) -> Cached<Node> {
         Cached { key: ObjectKey::new("", name), uid: name.into(), revision: 1, object: node(Some(ready), &[]) }
@@ -228,6 +229,59 @@ mod tests {
         anew.uid = "b2".into();
         assert!(watched.look(&anew, None, Source::Caches, now).0.new);
         assert!(!watched.cut_off());
+    }
+
+    #[derive(Debug, Clone)]
+    enum Op {
+        Look { name: u8, ready: bool, zone: u8, uncounted: bool, uid: u8 },
+        Marked(u8),
+        Gone(u8),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            4 => (0..5_u8, any::<bool>(), 0..2_u8, any::<bool>(), 0..2_u8)
+                .prop_map(|(name, ready, zone, uncounted, uid)| Op::Look { name, ready, zone, uncounted, uid }),
+            1 => (0..5_u8).prop_map(Op::Marked),
+            1 => (0..5_u8).prop_map(Op::Gone),
+        ]
+    }
+
+    proptest! {
+        /// Whatever happens to nodes: each is counted once, in the zone and the state it was last seen in.
+        #[test]
+        fn counts_are_those_of_the_nodes(ops in prop::collection::vec(op(), 0..60)) {
+            let now = Instant::now();
+            let mut watched = Watched::new(Timing::default());
+            let mut model: std::collections::BTreeMap<u8, (bool, u8, bool)> = std::collections::BTreeMap::new();
+            for op in ops {
+                match op {
+                    Op::Look { name, ready, zone, uncounted, uid } => {
+                        let mut node = shown(&name.to_string(), if ready { Truth::True } else { Truth::Unknown });
+                        (node.object.zone, node.object.uncounted) = (zone.to_string().into(), uncounted);
+                        node.uid = format!("{name}-{uid}");
+                        watched.look(&node, None, Source::Caches, now);
+                        model.insert(name, (ready, zone, uncounted));
+                    }
+                    Op::Marked(name) => {
+                        watched.marked(&name.to_string(), now);
+                        model.entry(name).and_modify(|node| node.0 = false);
+                    }
+                    Op::Gone(name) => {
+                        let known = watched.gone(&name.to_string(), now).is_some();
+                        prop_assert_eq!(known, model.remove(&name).is_some());
+                    }
+                }
+                let of = |zone: u8, ready: bool| {
+                    model.values().filter(|node| **node == (ready, zone, false)).count()
+                };
+                for zone in 0..2_u8 {
+                    prop_assert_eq!(watched.zones.counts(&zone.to_string()), (of(zone, true), of(zone, false)));
+                }
+                let ready = of(0, true) + of(1, true);
+                prop_assert_eq!(watched.cut_off(), ready == 0 && of(0, false) + of(1, false) > 0);
+            }
+        }
     }
 
     #[test]

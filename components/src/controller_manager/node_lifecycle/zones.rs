@@ -95,9 +95,7 @@ impl Zones {
 
     /// Counts a node in.
     pub(super) fn add(&mut self, zone: &str, ready: bool, now: Instant) {
-        let limiter = Limiter::full(self.rates.healthy, now);
-        let fresh = || Zone { ready: 0, lost: 0, state: ZoneState::Normal, limiter, line: VecDeque::new() };
-        let zone = self.zones.entry(zone.into()).or_insert_with(fresh);
+        let zone = self.zone(zone, now);
         if ready { zone.ready += 1 } else { zone.lost += 1 }
     }
 
@@ -106,18 +104,24 @@ impl Zones {
         let Some(held) = self.zones.get_mut(zone) else { return };
         let count = if ready { &mut held.ready } else { &mut held.lost };
         *count = count.saturating_sub(1);
-        if held.ready + held.lost == 0 && held.line.is_empty() {
-            self.zones.remove(zone);
-        }
+    }
+
+    /// A zone may be without nodes that count and still have some that wait.
+    fn zone(&mut self, zone: &str, now: Instant) -> &mut Zone {
+        let limiter = Limiter::full(self.rates.healthy, now);
+        let fresh = || Zone { ready: 0, lost: 0, state: ZoneState::Normal, limiter, line: VecDeque::new() };
+        self.zones.entry(zone.into()).or_insert_with(fresh)
     }
 
     /// Judges the zones anew after nodes were counted in and out; a zone that changes gets its new rate.
     pub(super) fn settle(&mut self, now: Instant) -> Shift {
-        let mut all_full = !self.zones.is_empty();
+        // What has emptied its bucket is remembered until that is full again.
+        self.zones.retain(|_, zone| zone.counted() > 0 || !zone.line.is_empty() || !zone.limiter.is_full(now));
+        let mut counted = self.zones.values().filter(|zone| zone.counted() > 0).peekable();
+        let all_full = counted.peek().is_some() && counted.all(|zone| judge(zone, self.rates) == ZoneState::Full);
         for (name, zone) in &mut self.zones {
             let state = judge(zone, self.rates);
-            all_full &= state == ZoneState::Full;
-            let rate = rate(state, zone.ready + zone.lost, self.rates);
+            let rate = rate(state, zone.counted(), self.rates);
             #[expect(clippy::float_cmp, reason = "a rate is one of the options, copied, never computed")]
             if state == zone.state && rate == zone.limiter.rate {
                 continue;
@@ -143,7 +147,10 @@ impl Zones {
 
     /// Asks for a node to be tainted; it waits in the line of its zone until it is its turn.
     pub(super) fn request(&mut self, zone: &str, node: &str, now: Instant) -> Turn {
-        let Some(zone) = self.zones.get_mut(zone).filter(|_| !self.cut_off) else { return Turn::Later };
+        if self.cut_off {
+            return Turn::Later;
+        }
+        let zone = self.zone(zone, now);
         if !zone.line.iter().any(|held| held == node) {
             zone.line.push_back(node.to_owned());
         }
@@ -153,7 +160,8 @@ impl Zones {
         match zone.limiter.take(now) {
             Ok(()) => {
                 zone.line.pop_front();
-                self.due.extend(zone.next(now));
+                let next = zone.next(now);
+                self.due.extend(next);
                 Turn::Now
             }
             Err(wait) => wait.map_or(Turn::Later, Turn::In),
@@ -170,6 +178,12 @@ impl Zones {
         }
     }
 
+    /// Ready and lost nodes of a zone.
+    #[cfg(test)]
+    pub(super) fn counts(&self, zone: &str) -> (usize, usize) {
+        self.zones.get(zone).map_or((0, 0), |zone| (zone.ready, zone.lost))
+    }
+
     /// The nodes that have become the first of their lines since this was last asked.
     pub(super) fn take_due(&mut self) -> Vec<Due> {
         std::mem::take(&mut self.due)
@@ -177,6 +191,10 @@ impl Zones {
 }
 
 impl Zone {
+    fn counted(&self) -> usize {
+        self.ready + self.lost
+    }
+
     fn next(&mut self, now: Instant) -> Option<Due> {
         let node = self.line.front()?.clone();
         self.limiter.wait(now).map(|wait| (node, wait))
@@ -224,11 +242,15 @@ impl Limiter {
         self.at = now;
     }
 
-    /// Until there is one to take; `None`: never at this rate.
-    fn wait(&mut self, now: Instant) -> Option<Duration> {
+    fn is_full(&mut self, now: Instant) -> bool {
         self.fill(now);
         // Whatever floating point has lost is less than a microsecond of any rate.
-        if self.filled >= 1.0 - 1e-6 {
+        self.filled >= 1.0 - 1e-6
+    }
+
+    /// Until there is one to take; `None`: never at this rate.
+    fn wait(&mut self, now: Instant) -> Option<Duration> {
+        if self.is_full(now) {
             return (self.rate > 0.0).then_some(Duration::ZERO);
         }
         Duration::try_from_secs_f64((1.0 - self.filled) / self.rate).ok().filter(|_| self.rate > 0.0)
@@ -331,6 +353,23 @@ mod tests {
         assert_eq!(zones.settle(start), Shift::None);
         assert_eq!(zones.request("a", "n1", start), Turn::Now);
         zones.remove("a", true);
+        assert_eq!(zones.settle(start), Shift::CutOff);
+    }
+
+    #[test]
+    fn nodes_that_do_not_count_are_tainted_at_the_rate_of_all() {
+        let start = Instant::now();
+        let (mut zones, _) = zones(&[("a", 1, 0)], start);
+        assert_eq!(zones.request("b", "n1", start), Turn::Now);
+        zones.settle(start);
+        assert_eq!(zones.request("b", "n2", start), Turn::In(Duration::from_secs(10)));
+        zones.withdraw("b", "n2", start);
+        zones.settle(start + Duration::from_secs(11));
+        assert_eq!(zones.zones.len(), 1, "a zone that nobody needs is forgotten");
+        // They say nothing about whether everything is down.
+        zones.request("b", "n3", start);
+        zones.remove("a", true);
+        zones.add("a", false, start);
         assert_eq!(zones.settle(start), Shift::CutOff);
     }
 
