@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use listwatch_proto::resource::{KINDS, Kind, Object, OwnerReference};
+use listwatch_proto::resource::{KINDS, Kind, Object};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::bare::Bare;
-use super::garbage_collector::Members;
 use super::node::{Lease, Node};
+use super::owned::{Members, Owned};
 use super::pod::Pod;
 use crate::client::{Cached, Client, Decode};
 use crate::runtime::{BY_OWNER, IndexerBuilder, Informer, ReflectorConfig, Stopped, Store};
@@ -22,46 +22,6 @@ pub const ORPHANS: &str = "orphans";
 pub const BY_NODE: &str = "node";
 /// Index: pods that have ended, all under the empty value.
 pub const FINISHED: &str = "finished";
-
-/// An object whose owners matter.
-pub trait Owned: Send + Sync + 'static {
-    /// `metadata.ownerReferences`.
-    fn owners(&self) -> Vec<OwnerReference>;
-    /// `metadata.finalizers`.
-    fn finalizers(&self) -> Vec<String>;
-    /// Whether it has a deletion timestamp.
-    fn terminating(&self) -> bool;
-}
-
-macro_rules! owned {
-    ($($type:ty),*) => {$(
-        impl Owned for $type {
-            fn owners(&self) -> Vec<OwnerReference> {
-                self.owners.clone()
-            }
-            fn finalizers(&self) -> Vec<String> {
-                self.finalizers.clone()
-            }
-            fn terminating(&self) -> bool {
-                self.terminating
-            }
-        }
-    )*};
-}
-
-owned!(Pod, Node, Lease, Bare);
-
-impl Owned for Object {
-    fn owners(&self) -> Vec<OwnerReference> {
-        self.owner_references()
-    }
-    fn finalizers(&self) -> Vec<String> {
-        Object::finalizers(self).map(str::to_owned).collect()
-    }
-    fn terminating(&self) -> bool {
-        self.is_terminating()
-    }
-}
 
 /// The feeders, before they run.
 pub struct Informers {

@@ -6,7 +6,7 @@
 //! nobody decides on a cache older than the own last write; a leader that has lost its Lease does no harm with the writes
 //! that are still under way.
 //!
-//! In reading order: [`pod`], [`node`], [`bare`] (what is cached), [`caches`], [`ownership`]; then [`replica_set`], [`deployment`],
+//! In reading order: [`pod`], [`node`], [`bare`] (what is cached), [`owned`], [`caches`], [`ownership`]; then [`replica_set`], [`deployment`],
 //! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`garbage_collector`], [`namespace`]; [`program`] puts them together.
 
 pub mod bare;
@@ -14,6 +14,7 @@ pub mod node;
 pub mod pod;
 
 pub mod caches;
+pub mod owned;
 pub mod ownership;
 mod pod_status;
 mod tools;

@@ -8,11 +8,12 @@ use listwatch_proto::resource::{Object, ObjectKey};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::caches::{BY_NODE, Caches, Informers, Owned, kind};
+use super::caches::{BY_NODE, Caches, Informers, kind};
 use super::deployment::{DeploymentReconciler, deployments_of};
-use super::garbage_collector::{GarbageCollector, Graph, changed, known, removed};
+use super::garbage_collector::{GarbageCollector, Graph, changed, removed};
 use super::namespace::NamespaceReconciler;
 use super::node_lifecycle::{LEASE_NAMESPACE, NodeLifecycleReconciler};
+use super::owned::{Owned, known};
 use super::pod_gc::{FINISHED_KEY, PodGcReconciler, key_of_node, out_of_service, stranded};
 use super::program::{Options, Recorders};
 use super::replica_set::{ReplicaSetReconciler, sets_of};

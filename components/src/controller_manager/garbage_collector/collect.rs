@@ -7,8 +7,9 @@
 use listwatch_proto::resource::{Kind, ObjectKey, OwnerReference};
 
 use super::absent::Absence;
-use super::{FOREGROUND, Known, ORPHAN, OwnerState, Verdict, World, verdict};
+use super::{OwnerState, Verdict, World, verdict};
 use crate::client::{Error, Propagation};
+use crate::controller_manager::owned::{FOREGROUND, Known, ORPHAN};
 use crate::runtime::ReconcileError;
 
 /// Where a reference must be looked for.

@@ -2,67 +2,20 @@
 //!
 //! Invariant: the graph is nothing of its own; it is the caches' owner indices, asked kind by kind.
 
-use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use futures::FutureExt;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
 use listwatch_proto::resource::{Kind, Object, ObjectKey, OwnerReference};
 use serde_json::{Value, json};
 
+use super::World;
 use super::absent::Absent;
-use super::{Known, World};
-use crate::client::{Api, Cached, Client, DeleteParams, Error, Patch, Propagation};
-use crate::controller_manager::caches::Owned;
+use crate::client::{Api, DeleteParams, Error, Patch, Propagation};
+use crate::controller_manager::owned::{Known, Members, known};
 use crate::controller_manager::tools::Tools;
-use crate::runtime::{EventType, RateLimitedQueue, ReflectorConfig, Stopped, Store, catch_up};
-
-type CaughtUp = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
-
-/// The objects of one kind, whatever they are cached as.
-pub trait Members: Send + Sync {
-    /// One object.
-    fn get(&self, key: &ObjectKey) -> Option<Known>;
-    /// Those that name this uid as an owner.
-    fn owned_by(&self, uid: &str) -> Vec<Known>;
-    /// Whether there is one of this uid; looks at all of them.
-    fn has_uid(&self, uid: &str) -> bool;
-    /// Waits until everything up to a revision is shown.
-    fn catch_up(&self, client: &Client, kind: &'static Kind, revision: i64) -> CaughtUp;
-}
-
-impl<T: Owned> Members for Store<T> {
-    fn get(&self, key: &ObjectKey) -> Option<Known> {
-        Store::get(self, key).map(|cached| known(&cached))
-    }
-
-    fn owned_by(&self, uid: &str) -> Vec<Known> {
-        Store::owned_by(self, uid).iter().map(|cached| known(cached)).collect()
-    }
-
-    fn has_uid(&self, uid: &str) -> bool {
-        self.list().iter().any(|cached| cached.uid == uid)
-    }
-
-    fn catch_up(&self, client: &Client, kind: &'static Kind, revision: i64) -> CaughtUp {
-        let (client, store) = (client.clone(), self.clone());
-        async move { catch_up(&client, kind, &ReflectorConfig::default(), &store, revision).await }.boxed()
-    }
-}
-
-/// What is known of a cached object.
-pub fn known<T: Owned>(cached: &Cached<T>) -> Known {
-    Known {
-        key: cached.key.clone(),
-        uid: cached.uid.clone(),
-        revision: cached.revision,
-        owners: cached.object.owners(),
-        finalizers: cached.object.finalizers(),
-        terminating: cached.object.terminating(),
-    }
-}
+use crate::runtime::{EventType, RateLimitedQueue, Stopped};
 
 struct Entry {
     kind: &'static Kind,

@@ -23,11 +23,6 @@ mod model_tests;
 
 pub use classify::{OwnerState, Verdict, verdict};
 pub use collect::{changed, removed};
-pub use graph::{Graph, Members, known};
+pub use graph::Graph;
 pub use reconciler::GarbageCollector;
-pub use world::{Known, World};
-
-/// The finalizer of an owner that goes after what it owns.
-pub const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of an owner whose things stay, ownerless.
-pub const ORPHAN: &str = "orphan";
+pub use world::World;

@@ -14,10 +14,11 @@ use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::World;
 use super::absent::Absent;
 use super::collect::{Place, changed, collect, place, removed};
-use super::{FOREGROUND, Known, ORPHAN, World};
 use crate::client::{Error, Propagation};
+use crate::controller_manager::owned::{FOREGROUND, Known, ORPHAN};
 use crate::runtime::Stopped;
 
 type Id = (usize, ObjectKey);

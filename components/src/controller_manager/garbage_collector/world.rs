@@ -7,43 +7,9 @@ use async_trait::async_trait;
 use listwatch_proto::resource::{Kind, ObjectKey, OwnerReference};
 
 use super::absent::Absent;
-use super::{FOREGROUND, ORPHAN};
 use crate::client::{Error, Propagation};
+use crate::controller_manager::owned::Known;
 use crate::runtime::Stopped;
-
-/// What is known of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Known {
-    /// Its key.
-    pub key: ObjectKey,
-    /// Its uid.
-    pub uid: String,
-    /// Its version.
-    pub revision: i64,
-    /// Its owners.
-    pub owners: Vec<OwnerReference>,
-    /// Its finalizers.
-    pub finalizers: Vec<String>,
-    /// Whether it is being deleted.
-    pub terminating: bool,
-}
-
-impl Known {
-    /// Whether it goes after what it owns, and is going.
-    pub fn goes_last(&self) -> bool {
-        self.terminating && self.has_finalizer(FOREGROUND)
-    }
-
-    /// Whether it is going and what it owns stays.
-    pub fn frees(&self) -> bool {
-        self.terminating && self.has_finalizer(ORPHAN)
-    }
-
-    /// Whether it has this finalizer.
-    pub fn has_finalizer(&self, finalizer: &str) -> bool {
-        self.finalizers.iter().any(|held| held == finalizer)
-    }
-}
 
 /// What the collector sees and may do.
 #[async_trait]
