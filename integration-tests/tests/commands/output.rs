@@ -25,6 +25,7 @@ fn objects_are_shown_in_every_form() {
     forms(&shell);
     order(&shell);
     generators(&shell);
+    descriptions(&shell);
     files(&shell);
 }
 
@@ -70,6 +71,29 @@ fn generators(shell: &Shell<'_>) {
         "error: invalid literal source novalue, expected key=value",
         2,
     );
+}
+
+fn descriptions(shell: &Shell<'_>) {
+    let (out, err, code) = shell.run("describe cm c1", "");
+    let expected = "Name:         c1\nNamespace:    default\nLabels:       env=dev\n              tier=10\n\
+                    Annotations:  <none>\n\nData\n====\ndotted.key:\n----\nyes\n\nh:\n----\n30\n\n\nBinaryData\n====\n\n\
+                    Events:  <none>\n";
+    assert_eq!((out.as_str(), err.as_str(), code), (expected, "", 0));
+    let (out, _, _) = shell.run("describe -f - --show-events=false", MAPS);
+    let names: Vec<_> = out.lines().filter(|line| line.starts_with("Name:")).collect();
+    assert_eq!(names, ["Name:         c1", "Name:         c2", "Name:         c3"]);
+    let (out, _, _) = shell.run("describe ns blue", "");
+    assert!(out.starts_with("Name:         blue\n") && out.contains("\nStatus:       Active\n"), "{out}");
+    let (out, _, _) = shell.run("describe deploy/web", "");
+    assert!(
+        out.contains("\nReplicas:               0 desired | 0 updated | 0 total | 0 available | 0 unavailable\n"),
+        "{out}"
+    );
+    let (out, err, code) = shell.run("describe pod/none deploy/none", "");
+    let not_found = "Error from server (NotFound): pods \"none\" not found\nError from server (NotFound): \
+                     deployments.apps \"none\" not found\n";
+    assert_eq!((out.as_str(), err.as_str(), code), ("", not_found, 1));
+    shell.refused("describe nothing x", "", "error: the server doesn't have a resource type \"nothing\"", 1);
 }
 
 fn files(shell: &Shell<'_>) {

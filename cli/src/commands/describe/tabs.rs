@@ -24,8 +24,7 @@ fn format(lines: &[Vec<&str>], widths: &mut Vec<usize>, out: &mut String) {
         let block = rest[start..].iter().take_while(|line| has_column(line)).count();
         let block = &rest[start..start + block];
         let width = block.iter().map(|line| line[column].chars().count() + PADDING).max().unwrap_or(0);
-        // A column of nothing but tabs takes no room.
-        widths.push(if width == PADDING { 0 } else { width });
+        widths.push(width);
         format(block, widths, out);
         widths.pop();
         rest = &rest[start + block.len()..];

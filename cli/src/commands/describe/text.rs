@@ -14,6 +14,11 @@ pub(super) fn time(text: &str) -> String {
     }
 }
 
+/// `label:\tvalue`.
+pub(super) fn field(out: &mut String, label: &str, value: &str) {
+    out.push_str(&format!("{label}:\t{value}\n"));
+}
+
 /// `label:\tfirst`, then the others below it; `<none>` if there is none.
 pub(super) fn multiline(out: &mut String, label: &str, lines: &[String]) {
     if lines.is_empty() {
