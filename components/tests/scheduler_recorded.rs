@@ -6,14 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use listwatch_components::scheduler::framework::Profile;
-use listwatch_components::scheduler::{Algorithm, Cache, Node, Pod, Scores, Snapshot};
+use listwatch_components::scheduler::framework::{Nomination, Profile};
+use listwatch_components::scheduler::{Algorithm, Budget, Cache, Node, Pod, Scores, Snapshot};
+use listwatch_proto::resource::LabelSelector;
 use serde_json::{Value, json};
 
 /// How many cases the data holds; a case that is lost must not go unnoticed.
 const CASES: usize = 486;
 /// How many of them need nothing but what is built.
-const REPLAYED: usize = 233;
+const REPLAYED: usize = 268;
+
+/// What a pod is told while those who make room for it are still going.
+const WAITS: &str =
+    "no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.";
 
 struct Recorded {
     data: Value,
@@ -49,7 +54,8 @@ impl Recorded {
         if given["terminating"] == true {
             metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }
-        let status = json!({"phase": given.get("phase").cloned().unwrap_or_else(|| "Running".into())});
+        let phase = given.get("phase").cloned().unwrap_or_else(|| "Running".into());
+        let status = json!({"phase": phase, "startTime": given["startTime"]});
         let pod = json!({"metadata": metadata, "spec": spec, "status": status});
         Pod::from_json(pod.to_string().as_bytes()).expect("a pod")
     }
@@ -62,6 +68,64 @@ fn node(given: &Value) -> Node {
         "status": {"allocatable": given["allocatable"], "images": given["images"]}
     });
     Node::from_json(node.to_string().as_bytes()).expect("a node")
+}
+
+fn budget(given: &Value) -> Budget {
+    let number = |name: &str| given[name].as_i64().expect("a number");
+    let selector = LabelSelector::from_json(&json!({"matchLabels": given["selector"]})).expect("a selector");
+    Budget {
+        namespace: given["ns"].as_str().expect("a namespace").to_owned(),
+        selector,
+        allowed: (number("healthy") - number("minAvailable")).max(0),
+    }
+}
+
+/// Compares who has to go and from where, lets them go and looks where the pod lands. `Err` holds what came instead.
+fn check_preemption(
+    profile: &Profile,
+    algorithm: &mut Algorithm,
+    cache: &mut Cache,
+    pod: &Pod,
+    nomination: &Nomination,
+    golden: &Value,
+) -> Result<(), String> {
+    let Nomination::Node { node, victims } = nomination else {
+        return if golden["nominated"].is_null() { Ok(()) } else { Err(format!("{nomination:?}")) };
+    };
+    let mut names: Vec<String> = victims.iter().map(|v| v.key.to_string()).collect();
+    names.sort();
+    if golden["nominated"] != **node || golden["victims"] != json!(names) {
+        return Err(format!("{node} {names:?}"));
+    }
+    cache.nominate(Arc::new(pod.clone()), node);
+    let mut nodes = Snapshot::default();
+    // Another snapshot than that of the caller: a node that comes and goes makes it complete.
+    let rearrange = |cache: &mut Cache| {
+        cache.set_node(Arc::new(Node { name: Arc::from("(another)"), ..Node::default() }));
+        cache.remove_node("(another)");
+    };
+    // As long as one of them is still going, nobody else is told to go.
+    let last = victims.last().expect("somebody has to go");
+    for victim in victims {
+        cache.remove_pod(&victim.key);
+    }
+    cache.set_pod(Arc::new(Pod { terminating: true, preempted: true, ..Pod::clone(last) }));
+    rearrange(cache);
+    cache.refresh(&mut nodes);
+    match algorithm.schedule(profile, &nodes, pod) {
+        Ok(placement) => return Err(format!("placed on {} while victims are going", placement.node)),
+        Err(waits) if waits.nomination != Nomination::Keep || !waits.message().ends_with(WAITS) => {
+            return Err(waits.message());
+        }
+        Err(_) => {}
+    }
+    cache.remove_pod(&last.key);
+    cache.refresh(&mut nodes);
+    rearrange(cache);
+    match algorithm.schedule(profile, &nodes, pod) {
+        Ok(placement) if golden["node"] == *placement.node => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
 }
 
 /// The names of the nodes with the best total.
@@ -94,6 +158,7 @@ fn check(recorded: &Recorded, case: &Value) -> Result<(), String> {
     for given in case["nodes"].as_array().expect("nodes") {
         cache.set_node(Arc::new(node(given)));
     }
+    cache.set_budgets(case["pdbs"].as_array().into_iter().flatten().map(budget).collect());
     for pod in case["placed"].as_array().expect("placed pods").iter().map(|p| recorded.pod(p)) {
         if pod.is_placed() {
             cache.set_pod(Arc::new(pod));
@@ -123,6 +188,11 @@ fn check(recorded: &Recorded, case: &Value) -> Result<(), String> {
             Err(diagnosis) => {
                 if golden["reason"] != "Unschedulable" || golden["message"] != diagnosis.message() {
                     return differs("message", golden, &diagnosis.message());
+                }
+                if let Err(got) =
+                    check_preemption(&profile, &mut algorithm, &mut cache, &pod, &diagnosis.nomination, golden)
+                {
+                    return differs("preemption", golden, &got);
                 }
                 String::new()
             }
@@ -173,9 +243,6 @@ fn needs(case: &Value) -> BTreeSet<&'static str> {
     }
     let mut steps = vec![&case["golden"]];
     while let Some(step) = steps.pop() {
-        if !step["nominated"].is_null() || !step["victims"].is_null() {
-            needs.insert("preemption");
-        }
         for (plugin, _) in
             step["scores"].as_object().into_iter().flatten().flat_map(|(_, row)| row.as_object()).flatten()
         {

@@ -27,6 +27,7 @@ struct Plane {
     pods: Api<Object>,
     nodes: Api<Object>,
     events: Api<Object>,
+    classes: Api<Object>,
 }
 
 fn kind(name: &str) -> &'static Kind {
@@ -68,7 +69,8 @@ impl Plane {
         let scheduler = scheduler(&folder, "scheduler", &flags)?;
         let api = |name: &str| Api::<Object>::of_kind(&client, kind(name));
         let (pods, nodes, events) = (api("pods"), api("nodes"), api("events"));
-        Ok(Plane { folder, _server: server, scheduler, pods, nodes, events })
+        let classes = api("priorityclasses");
+        Ok(Plane { folder, _server: server, scheduler, pods, nodes, events, classes })
     }
 
     /// A ready node, of 4 cpu unless said otherwise. Nobody looks after it, so what is given at creation stays.
@@ -331,6 +333,42 @@ async fn what_is_taken_is_waited_for() -> anyhow::Result<()> {
     assert!(plane.pods.get(&key("gated")).await?.object.text(&["spec", "nodeName"]).is_empty());
     plane.pods.patch(&key("gated"), &Patch::Merge(json!({"spec": {"schedulingGates": null}}))).await?;
     plane.placed_within(SOON, "gated").await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_more_important_pod_takes_the_place_of_another() -> anyhow::Result<()> {
+    let plane = Plane::start(&[])?;
+    plane.node("node01", json!({}), Value::Null).await?;
+    let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"},
+        "value": 1000});
+    plane.classes.create(&object(class)).await?;
+    plane.pod("low", "3", json!({})).await?;
+    assert_eq!(plane.placed("low").await, "node01");
+    plane.pod("high", "3", json!({"priorityClassName": "high"})).await?;
+    plane.told("high", "0/1 nodes are available: 1 Insufficient cpu.").await;
+    let uid = plane.pods.get(&key("high")).await?.uid.to_string();
+    let preempted = format!("Preempted by pod {uid} on node node01");
+    eventually(LIMIT, "low is told to go, and high promised its place", || async {
+        let low = plane.pods.get(&key("low")).await.map_err(|e| e.to_string())?.object;
+        let condition = low.condition("DisruptionTarget").cloned().unwrap_or_default();
+        let high = plane.pods.get(&key("high")).await.map_err(|e| e.to_string())?.object;
+        let events = plane.events.list(&ListParams::in_namespace("default")).await.map_err(|e| e.to_string())?;
+        let told = events.items.iter().any(|event| event.object.text(&["message"]) == preempted);
+        let reason = (&condition["reason"], &condition["message"]);
+        let expected = "default-scheduler: preempting to accommodate a higher priority pod";
+        let done = low.is_terminating()
+            && reason == (&json!("PreemptionByScheduler"), &json!(expected))
+            && high.text(&["status", "nominatedNodeName"]) == "node01"
+            && told;
+        if done { Ok(()) } else { Err(format!("{condition} {:?} {told}", high.at(&["status"]))) }
+    })
+    .await;
+    // The kubelet's part: it has ended.
+    plane.delete("low").await?;
+    assert_eq!(plane.placed_within(SOON, "high").await, "node01");
+    let high = plane.pods.get(&key("high")).await?.object;
+    assert_eq!(high.text(&["status", "nominatedNodeName"]), "", "the promise is kept");
     Ok(())
 }
 

@@ -57,12 +57,20 @@ impl Algorithm {
         let mut state = CycleState::default();
         let narrowed = pre_filter(profile, &mut state, pod, nodes)
             .map_err(|refusal| Box::new(refused_by_pre_filter(nodes.len(), refusal)))?;
+        // A node that was promised is not compared with others.
+        if let Some(node) = self.promised(profile, &state, pod, nodes) {
+            return Ok(Placement { node, scores: Scores::default() });
+        }
         let (feasible, rejections) = self.filter(profile, &state, pod, nodes, narrowed.as_ref().map(|n| &n.names));
         match feasible.as_slice() {
             [] => {
                 let others = narrowed.map(|n| n.left_out());
                 let mut diagnosis = Diagnosis { nodes: nodes.len(), rejections, others, ..Diagnosis::default() };
-                post_filter(profile, &state, pod, nodes, &mut diagnosis);
+                let turn = self.ties.random_range(0..nodes.len());
+                for plugin in &profile.post_filters {
+                    let outcome = plugin.post_filter(profile, &state, pod, nodes, &diagnosis, turn);
+                    (diagnosis.post_filter, diagnosis.nomination) = (outcome.message, outcome.nomination);
+                }
                 Err(Box::new(diagnosis))
             }
             [only] => Ok(Placement { node: name(nodes, *only), scores: Scores::default() }),
@@ -72,6 +80,13 @@ impl Algorithm {
                 Ok(Placement { node: name(nodes, scores.places[best]), scores })
             }
         }
+    }
+
+    /// The node that the pod was promised, if it fits there now.
+    fn promised(&self, profile: &Profile, state: &CycleState, pod: &Pod, nodes: &Snapshot) -> Option<Arc<str>> {
+        let name = nodes.nominations().of(&pod.key)?;
+        let node = nodes.node(nodes.place(name)?);
+        profile.fits(state, pod, node, nodes.nominations().on(name)).is_ok().then(|| node.object().name.clone())
     }
 
     /// Filters nodes until enough fit, beginning where the last search ended.
@@ -85,7 +100,8 @@ impl Algorithm {
     ) -> (Vec<usize>, Vec<(usize, Rejection)>) {
         let (mut feasible, mut rejections) = (Vec::new(), Vec::new());
         let mut judge = |place: usize, feasible: &mut Vec<usize>| {
-            match profile.filter(state, pod, nodes.node(place)) {
+            let node = nodes.node(place);
+            match profile.fits(state, pod, node, nodes.nominations().on(&node.object().name)) {
                 Ok(()) => feasible.push(place),
                 Err(refusal) => rejections.push((place, refusal)),
             };
@@ -175,12 +191,6 @@ fn refused_by_pre_filter(nodes: usize, refusal: Rejection) -> Diagnosis {
         pre_filter: Some(words),
         post_filter: "not found".into(),
         ..Diagnosis::default()
-    }
-}
-
-fn post_filter(profile: &Profile, state: &CycleState, pod: &Pod, nodes: &Snapshot, diagnosis: &mut Diagnosis) {
-    for plugin in &profile.post_filters {
-        diagnosis.post_filter = plugin.post_filter(profile, state, pod, nodes, diagnosis).message;
     }
 }
 

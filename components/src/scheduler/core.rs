@@ -14,9 +14,9 @@ use std::time::Instant;
 
 use listwatch_proto::resource::ObjectKey;
 
-use super::framework::{ClusterEvent, Diagnosis, Profile};
+use super::framework::{ClusterEvent, Diagnosis, Nomination, Profile};
 use super::queue::{Backoff, Queue, Queued};
-use super::{Cache, Node, Placement, Pod, Snapshot};
+use super::{Budget, Cache, Node, Placement, Pod, Snapshot};
 
 /// The state of a scheduler.
 pub struct Core {
@@ -50,6 +50,11 @@ pub enum Decision {
         pod: Arc<Pod>,
         /// The message of condition and event.
         message: String,
+        /// What becomes of the node that it was promised. Who has to go for it is to be told to, and then
+        /// [`Core::evicted`] is called; until then the pod is not tried.
+        nomination: Nomination,
+        /// Less important pods whose promise of that node is void.
+        displaced: Vec<Arc<Pod>>,
     },
     /// Tell that a pod was left out because it is being deleted.
     Skip(Arc<Pod>),
@@ -71,6 +76,7 @@ impl Core {
             self.remove_pod(&pod.key, now);
         }
         if pod.is_placed() {
+            self.cache.withdraw_nomination(&pod.key);
             self.queue.remove(&pod.key);
             self.place(pod, now);
         } else if self.cache.is_assumed(&pod.key, &pod.uid) && !pod.finished {
@@ -78,19 +84,21 @@ impl Core {
         } else if pod.wants_node(&self.scheduler_name) {
             self.leave(&pod.key, now);
             if !pod.terminating || self.queue.is_active(&pod.key) {
+                self.note_nomination(&pod);
                 self.queue.set(pod, now);
             } else {
+                self.cache.withdraw_nomination(&pod.key);
                 self.queue.remove(&pod.key);
             }
         } else {
-            self.leave(&pod.key, now);
-            self.queue.remove(&pod.key);
+            self.remove_pod(&pod.key, now);
         }
     }
 
     /// Forgets a pod that is gone.
     pub fn remove_pod(&mut self, key: &ObjectKey, now: Instant) {
         self.leave(key, now);
+        self.cache.withdraw_nomination(key);
         self.queue.remove(key);
     }
 
@@ -140,14 +148,41 @@ impl Core {
             }
             Ok(placement) => {
                 queued.pod = self.queue.done(&queued)?;
+                self.cache.withdraw_nomination(&queued.pod.key);
                 self.cache.assume(Arc::new(queued.pod.placed_on(&placement.node)));
                 Some(Decision::Bind { queued, node: placement.node })
             }
             Err(diagnosis) => {
-                let pod = self.queue.refused(queued, diagnosis.plugins(), now)?;
-                Some(Decision::Refuse { pod, message: diagnosis.message() })
+                let key = queued.pod.key.clone();
+                if matches!(&diagnosis.nomination, Nomination::Node { victims, .. } if !victims.is_empty()) {
+                    self.queue.hold(&key);
+                }
+                let Some(pod) = self.queue.refused(queued, diagnosis.plugins(), now) else {
+                    self.queue.release(&key, false, now);
+                    return None;
+                };
+                let displaced = self.nominate(&pod, &diagnosis.nomination);
+                Some(Decision::Refuse {
+                    pod,
+                    message: diagnosis.message(),
+                    nomination: diagnosis.nomination,
+                    displaced,
+                })
             }
         }
+    }
+
+    /// Those who had to go for a pod were told to, or could not be: then the promise is void and the pod is tried again.
+    pub fn evicted(&mut self, key: &ObjectKey, told: bool, now: Instant) {
+        if !told {
+            self.cache.withdraw_nomination(key);
+        }
+        self.queue.release(key, !told, now);
+    }
+
+    /// Takes in how many pods may be disrupted.
+    pub fn set_budgets(&mut self, budgets: Vec<Budget>) {
+        self.cache.set_budgets(budgets);
     }
 
     /// A binding failed. `live` is the pod as the server now has it; `None`: it is gone.
@@ -160,6 +195,7 @@ impl Core {
         self.left(pod, now);
         let Some(live) = live else { return };
         if live.uid == queued.pod.uid && live.wants_node(&self.scheduler_name) && !live.terminating {
+            self.note_nomination(&live);
             queued.pod = live;
             self.queue.failed(queued, now);
         } else {
@@ -177,9 +213,45 @@ impl Core {
         self.queue.len()
     }
 
+    /// The node that a waiting pod was promised.
+    pub fn promised(&self, key: &ObjectKey) -> Option<String> {
+        self.cache.nominations().of(key).map(str::to_owned)
+    }
+
     /// How often a refused pod was shown an event: what events have cost.
     pub fn examined(&self) -> u64 {
         self.queue.examined()
+    }
+
+    /// Takes over what the pod's status says it was promised, if that is news: what was decided here may not be there yet.
+    fn note_nomination(&mut self, pod: &Arc<Pod>) {
+        let told = &pod.asks().nominated_node;
+        let is_news = self.queue.get(&pod.key).is_none_or(|held| held.asks().nominated_node != *told);
+        match self.cache.nominations().of(&pod.key).map(str::to_owned) {
+            _ if is_news && told.is_empty() => self.cache.withdraw_nomination(&pod.key),
+            _ if is_news => self.cache.nominate(pod.clone(), told),
+            // The newest copy of the pod counts on its node.
+            Some(node) => self.cache.nominate(pod.clone(), &node),
+            None => {}
+        }
+    }
+
+    /// Keeps what a pod was promised; less important pods that were promised the same node come back without it.
+    fn nominate(&mut self, pod: &Arc<Pod>, nomination: &Nomination) -> Vec<Arc<Pod>> {
+        match nomination {
+            Nomination::Keep => Vec::new(),
+            Nomination::Withdraw => {
+                self.cache.withdraw_nomination(&pod.key);
+                Vec::new()
+            }
+            Nomination::Node { node, .. } => {
+                let others = self.cache.nominations().on(node).iter();
+                let displaced: Vec<_> = others.filter(|other| other.priority < pod.priority).cloned().collect();
+                displaced.iter().for_each(|other| self.cache.withdraw_nomination(&other.key));
+                self.cache.nominate(pod.clone(), node);
+                displaced
+            }
+        }
     }
 
     /// Counts a pod on its node.

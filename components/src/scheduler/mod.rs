@@ -7,6 +7,7 @@
 //! One river: watch → [`Core`] (cache and queue) → [`Cycle`] ([`Algorithm`] over a [`Snapshot`]) → binding.
 
 mod amounts;
+mod budget;
 mod host_port;
 mod image;
 mod node;
@@ -23,13 +24,15 @@ mod core;
 mod cycle;
 
 mod bind;
+mod evict;
 mod program;
 mod report;
 
 pub use self::core::{Core, Decision, Try};
 pub use algorithm::{Algorithm, Placement, Scores};
 pub use amounts::Amounts;
-pub use cache::{Cache, Snapshot};
+pub use budget::Budget;
+pub use cache::{Cache, Nominations, Snapshot};
 pub use cycle::Cycle;
 pub use host_port::HostPort;
 pub use image::Image;

@@ -14,6 +14,9 @@ use super::{Amounts, HostPort, Image};
 /// The scheduler that pods ask for by default.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// The reason in the condition of a pod that goes for a more important one.
+pub(super) const PREEMPTION_BY_SCHEDULER: &str = "PreemptionByScheduler";
+
 /// What the scheduler knows of a pod.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pod {
@@ -41,6 +44,8 @@ pub struct Pod {
     pub terminating: bool,
     /// Whether its phase is Succeeded or Failed: it takes nothing any more.
     pub finished: bool,
+    /// Whether it was told to go for a more important pod.
+    pub preempted: bool,
     /// `status.startTime`; empty until the kubelet has seen it.
     pub start_time: Box<str>,
     /// What it asks of a node; only while it waits for one.
@@ -207,6 +212,13 @@ fn image_names(spec: &WireSpec) -> Vec<Box<str>> {
     containers.chain(volumes).map(|name| Image::tagged(name.unwrap_or_default())).collect()
 }
 
+/// Whether a condition says that the pod goes for a more important one.
+fn is_preemption(condition: &Value) -> bool {
+    condition["type"] == "DisruptionTarget"
+        && condition["status"] == "True"
+        && condition["reason"] == PREEMPTION_BY_SCHEDULER
+}
+
 /// The ports of the node that a container takes.
 fn take_ports(given: Option<Vec<WirePort>>, taken: &mut Vec<HostPort>) {
     for port in given.into_iter().flatten().filter(|p| p.host_port > 0) {
@@ -236,6 +248,7 @@ impl From<WirePod> for Pod {
         let resources =
             PodResources { containers, init_containers, overhead: spec.overhead, resources: spec.resources };
         let assumed = Amounts::of(&resources.requests_assumed());
+        let preempted = status.conditions.iter().flatten().any(is_preemption);
         let waiting = node_name.is_empty().then(|| {
             Box::new(Waiting {
                 scheduler_name: spec.scheduler_name.unwrap_or_else(|| DEFAULT_SCHEDULER.to_owned()),
@@ -263,6 +276,7 @@ impl From<WirePod> for Pod {
             host_ports: ports.into(),
             terminating: metadata.deletion_timestamp.is_some(),
             finished: status.phase == "Succeeded" || status.phase == "Failed",
+            preempted,
             start_time: status.start_time.unwrap_or_default(),
             waiting,
         }

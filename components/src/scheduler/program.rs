@@ -14,7 +14,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::bind::{Binder, Bound};
-use super::framework::Profile;
+use super::evict::Evictor;
+use super::framework::{Nomination, Profile};
 use super::report::{Reporter, Reports, SCHEDULER_ERROR, UNSCHEDULABLE, reference, shorten};
 use super::{Algorithm, Backoff, Core, Cycle, DEFAULT_SCHEDULER, Decision, Node, Pod, Queued};
 use crate::client::{Client, Decode, Fence};
@@ -84,6 +85,7 @@ struct Shared {
     /// Something has changed.
     changed: Notify,
     binder: Binder,
+    evictor: Evictor,
     reports: Reports,
     recorder: Recorder,
 }
@@ -110,6 +112,7 @@ pub async fn run(
         core: Mutex::new(Core::new(&options.scheduler_name, profile.clone(), options.backoff, std_now())),
         changed: Notify::new(),
         binder: Binder::new(&writer, pod_kind),
+        evictor: Evictor::new(&writer, pod_kind, &options.scheduler_name, clock.clone()),
         reports: reporter.reports(reporting.queue()),
         recorder: recorder.clone(),
     });
@@ -204,8 +207,17 @@ async fn work(shared: Arc<Shared>, mut cycle: Cycle, stop: CancellationToken) {
                 }
                 tokio::task::yield_now().await;
             }
-            Some(Decision::Refuse { pod, message }) => {
-                shared.refused(pod, UNSCHEDULABLE, message);
+            Some(Decision::Refuse { pod, message, nomination, displaced }) => {
+                let nominated = match &nomination {
+                    Nomination::Keep => None,
+                    Nomination::Withdraw => Some(String::new()),
+                    Nomination::Node { node, .. } => Some(node.to_string()),
+                };
+                shared.refused(pod.clone(), UNSCHEDULABLE, message, nominated);
+                displaced.into_iter().for_each(|other| shared.reports.withdraw_nomination(other));
+                if let Nomination::Node { node, victims } = nomination {
+                    bindings.spawn(shared.clone().evict(pod, node, victims));
+                }
                 tokio::task::yield_now().await;
             }
             Some(Decision::Skip(pod)) => {
@@ -264,11 +276,13 @@ impl Shared {
             Bound::Failed { error, live } => {
                 tracing::debug!(pod = %pod.key, %node, %error, "binding failed");
                 let again = live.as_ref().is_some_and(|live| live.uid == pod.uid && live.node_name.is_empty());
-                if again && !live.as_ref().is_some_and(|live| live.terminating) {
+                // A leader that leads no more has nothing to say.
+                if again && !live.as_ref().is_some_and(|live| live.terminating) && !error.is_not_leading() {
                     self.refused(
                         pod,
                         SCHEDULER_ERROR,
                         format!("binding rejected: running Bind plugin \"DefaultBinder\": {error}"),
+                        None,
                     );
                 }
                 self.core.lock().bind_failed(queued, live, std_now());
@@ -277,10 +291,33 @@ impl Shared {
         }
     }
 
-    /// Tells why a pod has no node.
-    fn refused(&self, pod: Arc<Pod>, reason: &'static str, message: String) {
+    /// Tells those to go who are in the way of a more important pod.
+    async fn evict(self: Arc<Self>, pod: Arc<Pod>, node: Arc<str>, victims: Vec<Arc<Pod>>) {
+        let mut told = true;
+        for victim in victims {
+            match self.evictor.evict(&victim).await {
+                Ok(()) => {
+                    let message = format!("Preempted by pod {} on node {node}", pod.uid);
+                    self.recorder.event_about(reference(&victim), EventType::Normal, "Preempted", message);
+                }
+                Err(error) => {
+                    tracing::debug!(pod = %pod.key, victim = %victim.key, %error, "cannot preempt");
+                    told = false;
+                    break;
+                }
+            }
+        }
+        if !told {
+            self.reports.withdraw_nomination(pod.clone());
+        }
+        self.core.lock().evicted(&pod.key, told, std_now());
+        self.changed.notify_one();
+    }
+
+    /// Tells why a pod has no node, and which one it was promised.
+    fn refused(&self, pod: Arc<Pod>, reason: &'static str, message: String, nominated: Option<String>) {
         self.recorder.event_about(reference(&pod), EventType::Warning, "FailedScheduling", shorten(&message));
-        self.reports.say(pod, reason, message);
+        self.reports.say(pod, reason, message, nominated);
     }
 }
 

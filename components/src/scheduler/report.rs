@@ -25,12 +25,25 @@ pub(super) const SCHEDULER_ERROR: &str = "SchedulerError";
 /// How often a condition is computed anew because the pod has changed under it; then the queue's back-off takes over.
 const CONFLICTS_MAX: usize = 3;
 
-/// What is to be said of a pod.
+/// What is to be written of a pod.
 #[derive(Debug, Clone)]
 struct Report {
     pod: Arc<Pod>,
-    reason: &'static str,
-    message: String,
+    /// Why it waits: reason and message; `None`: that stays as it is.
+    says: Option<(&'static str, String)>,
+    /// The node that it was promised, empty for none; `None`: that stays as it is.
+    nominated: Option<String>,
+}
+
+impl Report {
+    /// Takes over what a later report leaves as it is.
+    fn after(mut self, earlier: Option<Report>) -> Report {
+        if let Some(earlier) = earlier.filter(|earlier| earlier.pod.uid == self.pod.uid) {
+            self.says = self.says.or(earlier.says);
+            self.nominated = self.nominated.or(earlier.nominated);
+        }
+        self
+    }
 }
 
 /// Writes conditions; put keys into its queue by [`Reports::say`].
@@ -64,12 +77,10 @@ impl Reporter {
             if pod.uid != report.pod.uid || !pod.node_name.is_empty() {
                 return Ok(());
             }
-            let Some(conditions) = condition(&pod, report.reason, &report.message, &time(self.clock.now())) else {
-                return Ok(());
-            };
+            let Some(status) = status(&pod, report, &time(self.clock.now())) else { return Ok(()) };
             let patch = json!({
                 "metadata": {"uid": pod.uid, "resourceVersion": pod.revision.to_string()},
-                "status": {"conditions": conditions},
+                "status": status,
             });
             match self.pods.patch_status(&pod.key, &Patch::Merge(patch)).await {
                 Err(error) if error.is_conflict() => match self.pods.get_opt(&pod.key).await? {
@@ -85,10 +96,23 @@ impl Reporter {
 }
 
 impl Reports {
-    /// Says why the pod waits; an earlier report of it that was not yet written is dropped.
-    pub(super) fn say(&self, pod: Arc<Pod>, reason: &'static str, message: String) {
-        let key = pod.key.clone();
-        self.latest.lock().insert(key.clone(), Report { pod, reason, message });
+    /// Says why the pod waits, and which node it was promised, in one write; of an earlier report that was not yet
+    /// written only that remains of which this one does not speak.
+    pub(super) fn say(&self, pod: Arc<Pod>, reason: &'static str, message: String, nominated: Option<String>) {
+        self.hand_in(Report { pod, says: Some((reason, message)), nominated });
+    }
+
+    /// Says that the pod is no longer promised a node.
+    pub(super) fn withdraw_nomination(&self, pod: Arc<Pod>) {
+        self.hand_in(Report { pod, says: None, nominated: Some(String::new()) });
+    }
+
+    fn hand_in(&self, report: Report) {
+        let key = report.pod.key.clone();
+        let mut latest = self.latest.lock();
+        let report = report.after(latest.remove(&key));
+        latest.insert(key.clone(), report);
+        drop(latest);
         self.queue.add(key);
     }
 }
@@ -98,12 +122,34 @@ impl Reconciler for Reporter {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
         let Some(report) = self.latest.lock().remove(key) else { return Ok(Action::Done) };
         if let Err(error) = self.write(&report).await {
-            // A newer report is the better one.
-            self.latest.lock().entry(key.clone()).or_insert(report);
+            // A newer report is the better one where both speak.
+            let mut latest = self.latest.lock();
+            let report = match latest.remove(key) {
+                Some(newer) => newer.after(Some(report)),
+                None => report,
+            };
+            latest.insert(key.clone(), report);
             return Err(error.into());
         }
         Ok(Action::Done)
     }
+}
+
+/// What is to be changed in the pod's status; `None` if it already says so.
+fn status(pod: &Pod, report: &Report, now: &str) -> Option<Value> {
+    let mut status = json!({});
+    if let Some((reason, message)) = &report.says
+        && let Some(conditions) = condition(pod, reason, message, now)
+    {
+        status["conditions"] = conditions.into();
+    }
+    match &report.nominated {
+        Some(node) if *node != pod.asks().nominated_node => {
+            status["nominatedNodeName"] = if node.is_empty() { Value::Null } else { node.as_str().into() };
+        }
+        _ => {}
+    }
+    status.as_object().is_some_and(|fields| !fields.is_empty()).then_some(status)
 }
 
 /// The pod's conditions with `PodScheduled` False for this reason; `None` if they already say so.
@@ -124,7 +170,8 @@ fn condition(pod: &Pod, reason: &str, message: &str, now: &str) -> Option<Vec<Va
     if held["status"] == "False" {
         condition["lastTransitionTime"] = held["lastTransitionTime"].clone();
     }
-    let same = ["status", "reason", "message"].iter().all(|field| held[*field] == condition[*field]);
+    let same =
+        ["status", "reason", "message", "observedGeneration"].iter().all(|field| held[*field] == condition[*field]);
     if same {
         return None;
     }
@@ -175,6 +222,28 @@ mod tests {
         assert_eq!(condition(&pod(json!(first)), UNSCHEDULABLE, "no room", "t2"), None);
         let second = condition(&pod(json!(first)), UNSCHEDULABLE, "still no room", "t2").expect("other words");
         assert_eq!((&second[1]["message"], &second[1]["lastTransitionTime"]), (&json!("still no room"), &json!("t1")));
+    }
+
+    #[test]
+    fn a_promised_node_is_written_with_the_condition_and_alone() {
+        let report = |says: bool, nominated: Option<&str>| Report {
+            pod: Arc::new(pod(json!([]))),
+            says: says.then(|| (UNSCHEDULABLE, "no room".to_owned())),
+            nominated: nominated.map(str::to_owned),
+        };
+        let written = status(&pod(json!([])), &report(true, Some("a")), "t1").expect("news");
+        assert_eq!(
+            (&written["nominatedNodeName"], written["conditions"].as_array().map(Vec::len)),
+            (&json!("a"), Some(1))
+        );
+        let mut told = pod(written["conditions"].clone());
+        told.waiting.as_mut().expect("it waits").nominated_node = "a".to_owned();
+        assert_eq!(status(&told, &report(true, Some("a")), "t2"), None);
+        assert_eq!(status(&told, &report(true, None), "t2"), None);
+        assert_eq!(status(&told, &report(false, Some("")), "t2"), Some(json!({"nominatedNodeName": null})));
+        // A report that was not yet written is not lost on a later one that speaks of something else.
+        let both = report(false, Some("")).after(Some(report(true, Some("a"))));
+        assert_eq!((both.says.is_some(), both.nominated.as_deref()), (true, Some("")));
     }
 
     #[test]

@@ -74,6 +74,8 @@ impl Registry {
                 pod.set(&["metadata", key, name], value.clone());
             }
         }
+        // The promise is kept or void.
+        pod.remove(&["status", "nominatedNodeName"]);
         set_scheduled(&mut pod, &time(self.now()));
         Ok(pod)
     }

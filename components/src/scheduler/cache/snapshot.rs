@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::scheduler::NodeInfo;
+use super::Nominations;
+use crate::scheduler::{Budget, NodeInfo};
 
 /// Nodes that exist, each with the pods on it, zones mixed. Nothing changes while a cycle reads it.
 #[derive(Debug, Clone, Default)]
@@ -12,6 +13,8 @@ pub struct Snapshot {
     places: HashMap<Arc<str>, usize>,
     /// How many nodes hold an image, by name.
     images: Arc<HashMap<Arc<str>, usize>>,
+    nominations: Arc<Nominations>,
+    budgets: Arc<Vec<Budget>>,
 }
 
 impl Snapshot {
@@ -63,6 +66,22 @@ impl Snapshot {
             self.places.insert(name.clone(), self.nodes.len());
             self.nodes.push(info.clone());
         }
+    }
+
+    /// Which pods were promised which node.
+    pub fn nominations(&self) -> &Nominations {
+        &self.nominations
+    }
+
+    /// How many pods may be disrupted.
+    pub fn budgets(&self) -> &[Budget] {
+        &self.budgets
+    }
+
+    /// Takes over what is true of no single node.
+    pub(super) fn set_shared(&mut self, nominations: &Arc<Nominations>, budgets: &Arc<Vec<Budget>>) {
+        self.nominations = nominations.clone();
+        self.budgets = budgets.clone();
     }
 
     /// Takes over who holds which image.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use listwatch_proto::resource::ObjectKey;
 
-use super::Snapshot;
 use super::zones::Zones;
-use crate::scheduler::{Node, NodeInfo, Pod};
+use super::{Nominations, Snapshot};
+use crate::scheduler::{Budget, Node, NodeInfo, Pod};
 
 /// Nodes and placed pods.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub struct Cache {
     rearranged: bool,
     /// How many nodes hold an image, by name.
     images: Arc<HashMap<Arc<str>, usize>>,
+    nominations: Arc<Nominations>,
+    budgets: Arc<Vec<Budget>>,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,28 @@ impl Cache {
     /// The node object of a name.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
         self.nodes.get(name).and_then(|info| info.node.as_ref())
+    }
+
+    /// Which pods were promised which node.
+    pub fn nominations(&self) -> &Nominations {
+        &self.nominations
+    }
+
+    /// Promises a waiting pod a node.
+    pub fn nominate(&mut self, pod: Arc<Pod>, node: &str) {
+        Arc::make_mut(&mut self.nominations).set(pod, node);
+    }
+
+    /// Takes back what a pod was promised.
+    pub fn withdraw_nomination(&mut self, key: &ObjectKey) {
+        if self.nominations.of(key).is_some() {
+            Arc::make_mut(&mut self.nominations).remove(key);
+        }
+    }
+
+    /// Takes in how many pods may be disrupted.
+    pub fn set_budgets(&mut self, budgets: Vec<Budget>) {
+        self.budgets = Arc::new(budgets);
     }
 
     /// Counts a pod on the node it was just given, ahead of the watch.
@@ -103,6 +127,7 @@ impl Cache {
     /// Brings a snapshot up to date.
     pub fn refresh(&mut self, snapshot: &mut Snapshot) {
         snapshot.set_images(&self.images);
+        snapshot.set_shared(&self.nominations, &self.budgets);
         if std::mem::take(&mut self.rearranged) {
             self.changed.clear();
             let nodes = &self.nodes;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::{NO_NODES_AT_ALL, Reason, Rejection};
+use super::{Code, NO_NODES_AT_ALL, Nomination, Reason, Rejection};
 
 /// What is said when there is no node at all.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
@@ -21,6 +21,8 @@ pub struct Diagnosis {
     pub pre_filter: Option<String>,
     /// What a post-filter adds; empty: nothing.
     pub post_filter: String,
+    /// What becomes of the node that the pod was promised.
+    pub nomination: Nomination,
 }
 
 impl Diagnosis {
@@ -45,6 +47,12 @@ impl Diagnosis {
             let _ = write!(message, " {}", self.post_filter);
         }
         message
+    }
+
+    /// How final the refusal of the node in a place is; `None`: it was not refused.
+    pub fn code(&self, place: usize) -> Option<Code> {
+        let named = self.rejections.iter().find(|(at, _)| *at == place).map(|(_, refusal)| refusal);
+        named.or(self.others.as_ref()).map(|refusal| refusal.code)
     }
 
     fn reasons(&self) -> impl Iterator<Item = &Reason> {
@@ -75,7 +83,6 @@ pub fn available<'a>(nodes: usize, reasons: impl Iterator<Item = &'a Reason>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::framework::Code;
 
     #[test]
     fn reasons_are_counted_and_sorted_as_text() {

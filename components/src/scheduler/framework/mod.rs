@@ -12,7 +12,9 @@ mod verdict;
 
 pub use diagnosis::{Diagnosis, NO_NODES, available};
 pub use event::{ClusterEvent, EventKinds, Hint};
-pub use plugin::{Filter, Plugin, PostFilter, PostFilterOutcome, PreEnqueue, PreFilter, Score, normalize_to_max};
+pub use plugin::{
+    Filter, Nomination, Plugin, PostFilter, PostFilterOutcome, PreEnqueue, PreFilter, Score, normalize_to_max,
+};
 pub use profile::{NO_NODES_AT_ALL, Profile, Weighted};
 pub use state::CycleState;
 pub use verdict::{Code, NodeNames, Reason, Rejection};

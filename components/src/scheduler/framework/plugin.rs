@@ -1,5 +1,7 @@
 //! What a plugin is: one trait for each extension point.
 
+use std::sync::Arc;
+
 use super::{ClusterEvent, CycleState, Diagnosis, EventKinds, Hint, NodeNames, Profile, Rejection};
 use crate::scheduler::{NodeInfo, Pod, Snapshot};
 
@@ -37,16 +39,35 @@ pub trait Filter: Plugin {
     fn filter(&self, state: &CycleState, pod: &Pod, node: &NodeInfo) -> Result<(), Rejection>;
 }
 
+/// What becomes of the node that a pod was promised.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Nomination {
+    /// It stays as it is.
+    #[default]
+    Keep,
+    /// The promise is void.
+    Withdraw,
+    /// This node is promised: once these pods have gone the pod fits.
+    Node {
+        /// The node's name.
+        node: Arc<str>,
+        /// Who is to go, the most important first.
+        victims: Vec<Arc<Pod>>,
+    },
+}
+
 /// What was found out after every node had been refused.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PostFilterOutcome {
     /// What is added to the message; empty: nothing.
     pub message: String,
+    /// What becomes of the pod's promised node.
+    pub nomination: Nomination,
 }
 
 /// Looks for a way out when no node fits.
 pub trait PostFilter: Plugin {
-    /// Says what could be done.
+    /// Says what could be done. `turn` is random: where to begin when not all nodes need to be looked at.
     fn post_filter(
         &self,
         profile: &Profile,
@@ -54,6 +75,7 @@ pub trait PostFilter: Plugin {
         pod: &Pod,
         nodes: &Snapshot,
         diagnosis: &Diagnosis,
+        turn: usize,
     ) -> PostFilterOutcome;
 }
 

@@ -1,5 +1,7 @@
 //! A profile: the plugins of each extension point, in order.
 
+use std::sync::Arc;
+
 use super::{CycleState, EventKinds, Filter, Plugin, PostFilter, PreEnqueue, PreFilter, Rejection, Score};
 use crate::scheduler::{NodeInfo, Pod};
 
@@ -30,6 +32,18 @@ impl Profile {
     /// Runs the filters on a node until one refuses.
     pub fn filter(&self, state: &CycleState, pod: &Pod, node: &NodeInfo) -> Result<(), Rejection> {
         self.filters.iter().try_for_each(|plugin| plugin.filter(state, pod, node))
+    }
+
+    /// Whether the pod fits, also when the pods that were promised the node and are no less important have come.
+    pub fn fits(&self, state: &CycleState, pod: &Pod, node: &NodeInfo, promised: &[Arc<Pod>]) -> Result<(), Rejection> {
+        let rivals = || promised.iter().filter(|other| other.priority >= pod.priority && other.key != pod.key);
+        if rivals().next().is_some() {
+            let mut crowded = node.clone();
+            rivals().for_each(|rival| crowded.add_pod(rival.clone()));
+            self.filter(state, pod, &crowded)?;
+        }
+        // And without them: they may never come.
+        self.filter(state, pod, node)
     }
 
     /// Whether the pod may be tried.

@@ -11,6 +11,7 @@ mod node_unschedulable;
 mod scheduling_gates;
 mod standard;
 mod taint_toleration;
+mod victims;
 
 pub use default_preemption::DefaultPreemption;
 pub use image_locality::ImageLocality;

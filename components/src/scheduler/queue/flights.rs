@@ -48,6 +48,11 @@ impl Flights {
         self.pods.insert(pod.key.clone(), Flight { pod, first });
     }
 
+    /// A pod that is being tried.
+    pub(super) fn get(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
+        self.pods.get(key).map(|flight| &flight.pod)
+    }
+
     /// A newer copy of a pod; false if that very pod is not being tried.
     pub(super) fn update(&mut self, pod: &Arc<Pod>) -> bool {
         match self.pods.get_mut(&pod.key) {

@@ -3,7 +3,7 @@
 //! Invariants: a pod is in one place at a time; a pod that may not be tried yet (gated) is in none of the places that time
 //! or events move; what happened while a pod was tried is judged when it comes back.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,8 @@ pub struct Queue {
     errors: BTreeSet<(Instant, ObjectKey)>,
     parked: Parked,
     flights: Flights,
+    /// Pods for which others are being told to go: not tried before that is done.
+    held: HashSet<ObjectKey>,
     /// How often a pod was shown an event.
     examined: u64,
 }
@@ -66,6 +68,7 @@ impl Queue {
             errors: BTreeSet::new(),
             parked: Parked::default(),
             flights: Flights::default(),
+            held: HashSet::new(),
             examined: 0,
         }
     }
@@ -109,6 +112,7 @@ impl Queue {
     /// Forgets a pod that is gone, has a node, or is not ours.
     pub fn remove(&mut self, key: &ObjectKey) {
         self.take(key);
+        self.held.remove(key);
         self.flights.abandon(key);
     }
 
@@ -186,6 +190,28 @@ impl Queue {
         self.flights.note(event);
     }
 
+    /// The pod as the queue knows it, waiting or being tried.
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Pod>> {
+        self.waiting.get(key).map(|(queued, _)| &queued.pod).or_else(|| self.flights.get(key))
+    }
+
+    /// Does not try the pod before [`Queue::release`], whatever happens.
+    pub fn hold(&mut self, key: &ObjectKey) {
+        self.held.insert(key.clone());
+    }
+
+    /// Tries the pod again when something brings it back, or has done so meanwhile; at once if `retry`.
+    pub fn release(&mut self, key: &ObjectKey, retry: bool, now: Instant) {
+        self.held.remove(key);
+        let Some((queued, place)) = self.take(key) else { return };
+        let place = match place {
+            Place::Gated => self.place_after_cure(&queued, now),
+            Place::Parked(_) if retry => self.place_after_cure(&queued, now),
+            other => other,
+        };
+        self.put(queued, place);
+    }
+
     /// When [`Queue::pop`] should be called even if nothing happens.
     pub fn wake_at(&self) -> Option<Instant> {
         [self.errors.first(), self.refused.first(), self.parked.first()].into_iter().flatten().map(|(at, _)| *at).min()
@@ -222,7 +248,8 @@ impl Queue {
     fn put(&mut self, queued: Queued, place: Place) {
         let key = queued.pod.key.clone();
         let enters = matches!(place, Place::Active | Place::BackoffRefused(_) | Place::BackoffError(_));
-        let place = if enters && !self.profile.may_be_tried(&queued.pod) { Place::Gated } else { place };
+        let may_enter = || self.profile.may_be_tried(&queued.pod) && !self.held.contains(&key);
+        let place = if enters && !may_enter() { Place::Gated } else { place };
         match place {
             Place::Active => drop(self.active.insert(queued.try_order())),
             Place::BackoffRefused(at) => {

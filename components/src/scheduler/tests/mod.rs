@@ -3,5 +3,6 @@
 mod bench;
 mod cures;
 mod cycles;
+mod preemption;
 mod races;
 mod sampling;
