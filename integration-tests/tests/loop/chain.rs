@@ -175,3 +175,31 @@ async fn pods_that_their_node_refuses_are_made_slowly_and_the_set_says_why() -> 
     assert!(conditions.iter().any(|c| c["type"] == "ReplicaFailure" && c["reason"] == "PodsFail"), "{deployment}");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ready_pod_is_available_after_its_time_without_anything_else_happening() -> anyhow::Result<()> {
+    let cluster = Cluster::start(&[])?;
+    let example = std::fs::read_to_string(EXAMPLE)?.replace("  replicas: 3", "  replicas: 2\n  minReadySeconds: 4");
+    let manifest = cluster.data_dir().with_file_name("patient.yaml");
+    std::fs::write(&manifest, example)?;
+    cluster.lw(&["apply", "-f", manifest.to_str().expect("a temporary folder's path is text")])?;
+    let counts = |field: &'static str| {
+        let deployment = cluster.objects("deployments").map_err(|e| e.to_string())?.remove(0);
+        Ok::<_, String>(deployment["status"][field].as_i64().unwrap_or(0))
+    };
+    eventually(LIMIT, "both are ready", || async {
+        let ready = counts("readyReplicas")?;
+        if ready == 2 { Ok(()) } else { Err(ready.to_string()) }
+    })
+    .await;
+    assert_eq!(counts("availableReplicas").map_err(anyhow::Error::msg)?, 0, "ready, but not for long enough");
+    eventually(LIMIT, "both are available", || async {
+        let available = counts("availableReplicas")?;
+        if available == 2 { Ok(()) } else { Err(available.to_string()) }
+    })
+    .await;
+    for pod in cluster.wait_running(2).await {
+        assert_eq!(pod["status"]["containerStatuses"][0]["restartCount"], 0);
+    }
+    Ok(())
+}

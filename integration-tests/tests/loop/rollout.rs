@@ -279,3 +279,40 @@ async fn an_update_without_surge_that_is_scaled_half_way_completes() -> anyhow::
     shop.settled(4).await;
     Ok(())
 }
+
+/// As recorded from Kubernetes 1.36: percentages that are rounded, and notes that only active sets get.
+#[tokio::test(flavor = "multi_thread")]
+async fn notes_are_those_that_were_recorded() -> anyhow::Result<()> {
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "20%"}});
+    let shop = Shop::open(4, |web| web.set(&["spec", "strategy"], strategy)).await?;
+    let notes = || async {
+        let mut sets = shop.sets().await?;
+        sets.sort_by_key(|set| set.annotation(REVISION).map(str::to_owned));
+        let line = |set: &Object| {
+            let note = |name: &str| set.annotation(name).unwrap_or("-").to_owned();
+            let size = set.int(&["spec", "replicas"]).unwrap_or(-1);
+            let (most, wanted) = ("deployment.kubernetes.io/max-replicas", "deployment.kubernetes.io/desired-replicas");
+            format!("{} {size} {} {}", note(REVISION), note(most), note(wanted))
+        };
+        Ok::<_, String>(sets.iter().map(line).collect::<Vec<_>>())
+    };
+    shop.set_image("web:2").await?;
+    shop.settled(4).await;
+    assert_eq!(notes().await.map_err(anyhow::Error::msg)?, ["1 0 5 4", "2 4 5 4"]);
+    let steps = ["up web:1 0>4", "up web:2 0>1", "down web:1 4>3", "up web:2 1>2", "down web:1 3>2", "up web:2 2>3"];
+    shop.becomes_steps(&[&steps[..], &["down web:1 2>1", "up web:2 3>4", "down web:1 1>0"]].concat()).await;
+    let strategy = json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}});
+    let template = json!({"metadata": {"annotations": {"go": "3"}}});
+    shop.patch(json!({"spec": {"strategy": strategy, "replicas": 3, "template": template}})).await?;
+    shop.settled(3).await;
+    assert_eq!(notes().await.map_err(anyhow::Error::msg)?, ["1 0 5 4", "2 0 3 3", "3 3 3 3"]);
+    let web = shop.deployments.get(&web()).await?.object;
+    assert_eq!(web.int(&["status", "unavailableReplicas"]), None);
+    eventually(LIMIT, "none is on its way out, and that is said", || async {
+        let web = shop.deployments.get(&crate::plane::web()).await.map_err(|e| e.to_string())?.object;
+        let going = web.int(&["status", "terminatingReplicas"]);
+        if going == Some(0) { Ok(()) } else { Err(format!("{going:?}")) }
+    })
+    .await;
+    Ok(())
+}

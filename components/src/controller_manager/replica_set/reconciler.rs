@@ -326,3 +326,42 @@ pub fn sets_of(caches: &Caches, pod: &Cached<crate::controller_manager::pod::Pod
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Client, ClientConfig};
+    use crate::clock;
+    use crate::controller_manager::caches::Informers;
+    use crate::runtime::Recorder;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn a_create_of_unknown_outcome_is_done_again_under_its_name() {
+        // Nobody listens there: every try is one of unknown outcome.
+        let client = Client::new(&ClientConfig::new("http://127.0.0.1:1")).expect("an address");
+        let (recorder, _task) = Recorder::new(&client, "test", "", clock::system());
+        let tools = Tools { client: client.clone(), clock: clock::system(), recorder };
+        let reconciler = ReplicaSetReconciler::new(Informers::new(&client).caches(), tools);
+        let object = Object::from_value(json!({"metadata": {"namespace": "default", "name": "web", "uid": "u"}}));
+        let object = object.expect("a map");
+        let cached = Cached { key: object.key(), uid: "u".to_owned(), revision: 1, object };
+        let names = || reconciler.unsettled.lock().get(&cached.key).map(|unsettled| unsettled.names.clone());
+
+        let failed = reconciler.create(&cached, 20).await.expect_err("nobody is there");
+        assert_eq!(failed.news, News::Unknown, "nothing is said of a failure");
+        let first = names().expect("noted");
+        assert_eq!(first.len(), 1, "the first batch is one pod, and the others are not tried");
+        reconciler.create(&cached, 20).await.expect_err("still nobody");
+        assert_eq!(names(), Some(first), "the same pod was tried again");
+        assert_eq!(reconciler.creates.available_permits(), IN_FLIGHT_MAX, "nothing is on its way");
+
+        reconciler.settle(&cached.key, false);
+        assert!(names().is_some(), "the cache has not come to where the server is");
+        reconciler.unsettled.lock().get_mut(&cached.key).expect("noted").seen = true;
+        reconciler.settle(&cached.key, true);
+        assert!(names().is_some(), "the next create is to use it");
+        reconciler.settle(&cached.key, false);
+        assert!(names().is_none(), "no pod is wanted any more");
+    }
+}
