@@ -49,3 +49,32 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn flags_are_put_together_well() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        let mut bare = Vec::new();
+        find_bare(&Cli::command(), "lw", &mut bare);
+        assert!(bare.is_empty(), "no example in the help of: {bare:?}");
+    }
+
+    fn find_bare(command: &clap::Command, path: &str, bare: &mut Vec<String>) {
+        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let path = format!("{path} {}", command.get_name());
+            let mut shown = command.clone();
+            if !shown.render_long_help().to_string().contains("Example") {
+                bare.push(path.clone());
+            }
+            find_bare(command, &path, bare);
+        }
+    }
+}

@@ -402,7 +402,7 @@ async fn the_python_client_outlives_kills_cuts_and_silence_without_missing_or_re
     let Some(python) = python() else { return };
     let seed = seed("the_python_client_outlives");
     let mut random = StdRng::seed_from_u64(seed);
-    let mut stage = Stage::set(&python, seed).await;
+    let mut stage = Box::pin(Stage::set(&python, seed)).await;
     for round in 0..8 {
         let (before, after) = (random.random_range(1..30), random.random_range(1..30));
         let Stage { server, cutter, writer, watcher, .. } = &mut stage;
@@ -443,7 +443,7 @@ async fn the_python_client_outlives_kills_cuts_and_silence_without_missing_or_re
 #[tokio::test(flavor = "multi_thread")]
 async fn the_python_client_tells_the_difference_when_history_has_gone() {
     let Some(python) = python() else { return };
-    let mut stage = Stage::set(&python, seed("the_python_client_tells_the_difference")).await;
+    let mut stage = Box::pin(Stage::set(&python, seed("the_python_client_tells_the_difference"))).await;
     // A client that has kept up loses nothing when history goes.
     stage.expire().await;
     let facts = stage.writer.round(10).await;

@@ -22,7 +22,7 @@ enum SetCommand {
     /// Change the images of containers
     ///
     /// Examples: lw set image deploy/web app=nginx:1.29 side=busybox; lw set image pods --all '*=pause'
-    Image(image::ImageArgs),
+    Image(Box<image::ImageArgs>),
     #[command(hide = true)]
     Env(RefusedArgs),
     #[command(hide = true)]
