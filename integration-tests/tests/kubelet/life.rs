@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use anyhow::{Context, Result};
-use listwatch_components::client::{DeleteParams, LogParams};
+use listwatch_components::client::{DeleteParams, LogParams, Patch};
 use listwatch_integration_tests::eventually;
 use listwatch_proto::resource::ObjectKey;
 use serde_json::{Value, json};
@@ -189,5 +189,30 @@ async fn grace_is_given_and_can_be_shortened() -> Result<()> {
     node.pods.delete(&key, &DeleteParams::any().grace(1)).await?;
     node.wait_gone(&key).await;
     assert!(!lives(pid(&pod, "app")));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_image_takes_the_place_of_the_old_one() -> Result<()> {
+    let node = Node::start(&[]).await?;
+    let key = node.create("web", myapp(18080)).await?;
+    let before = node.wait_running(&key).await;
+    let image = json!({"spec": {"containers": [{
+        "name": "myapp", "image": "soscscs/myapp:v2", "imagePullPolicy": "IfNotPresent",
+        "ports": [{"containerPort": 18080, "protocol": "TCP"}], "resources": {},
+        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+    }]}});
+    node.pods.patch(&key, &Patch::Merge(image)).await?;
+    let after = node
+        .wait(&key, "runs the new one", |s| {
+            let app = &s["containerStatuses"][0];
+            app["image"] == "soscscs/myapp:v2" && app["restartCount"] == 1 && app["ready"] == true
+        })
+        .await;
+    assert!(!lives(pid(&before, "myapp")));
+    assert_eq!(node.wait_event(&key, "Killing").await, "Container myapp definition changed, will be restarted");
+    let address = format!("{}:18080", after.text(&["status", "podIP"]));
+    let body = eventually(LIMIT, "it answers", || async { get(&address, "/") }).await;
+    assert!(body.contains("Version: v2"), "{body}");
     Ok(())
 }

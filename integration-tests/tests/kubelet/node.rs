@@ -115,6 +115,18 @@ impl Node {
         .await
     }
 
+    /// Waits for an Event about the pod with this message: several may have one reason.
+    pub(crate) async fn wait_event_saying(&self, key: &ObjectKey, reason: &str, message: &str) {
+        let params =
+            ListParams::in_namespace("default").fields(format!("involvedObject.name={},reason={reason}", key.name));
+        eventually(LIMIT, &format!("{key}: Event {reason}: {message}"), || async {
+            let list = self.events.list(&params).await.map_err(|error| error.to_string())?;
+            let said: Vec<_> = list.items.iter().map(|event| event.text(&["message"]).to_owned()).collect();
+            if said.iter().any(|said| said == message) { Ok(()) } else { Err(format!("{said:?}")) }
+        })
+        .await;
+    }
+
     pub(crate) async fn log(&self, key: &ObjectKey, params: LogParams) -> Result<String> {
         let mut stream = self.pods.log(key, &params).await?;
         let mut text = Vec::new();

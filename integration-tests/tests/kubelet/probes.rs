@@ -84,7 +84,7 @@ async fn a_container_that_fails_its_liveness_probe_is_started_again() -> Result<
     let http = |path: &str| {
         json!({"containers": [{
             "name": "app", "image": "soscscs/myapp:v1", "ports": [{"name": "web", "containerPort": 18080}],
-            "livenessProbe": {"httpGet": {"port": "web", "path": path}, "periodSeconds": 1, "failureThreshold": 1},
+            "livenessProbe": {"httpGet": {"port": "web", "path": path}, "periodSeconds": 1, "failureThreshold": 5},
             "readinessProbe": {"tcpSocket": {"port": "web"}, "periodSeconds": 1},
         }]})
     };
@@ -98,10 +98,7 @@ async fn a_container_that_fails_its_liveness_probe_is_started_again() -> Result<
     assert_eq!(after.text(&["status", "phase"]), "Running");
     assert_eq!(node.wait_event(&key, "Killing").await, "Container app failed liveness probe, will be restarted");
     node.wait(&bad, "was started again", |s| s["containerStatuses"][0]["restartCount"].as_i64() >= Some(1)).await;
-    assert_eq!(
-        node.wait_event(&bad, "Unhealthy").await,
-        "Liveness probe failed: HTTP probe failed with statuscode: 404"
-    );
+    node.wait_event_saying(&bad, "Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 404").await;
     assert_eq!(pid(&node.wait_running(&good).await, "app"), pid(&good_before, "app"));
     Ok(())
 }

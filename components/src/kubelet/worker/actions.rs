@@ -16,6 +16,7 @@ use super::{
     super::pod::probe::{Action, Get},
     Context,
 };
+use crate::clock::timer_now;
 
 /// How an action went.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +75,7 @@ async fn exec(context: &Context, target: &Target, command: &[String], limit: Dur
 async fn http_get(context: &Context, target: &Target, get: &Get, limit: Duration) -> Done {
     let (host, port) = place(context, target, &get.host, get.port);
     let url = format!("http://{host}:{port}{}", get.path);
-    let begin = tokio::time::Instant::now();
+    let begin = timer_now();
     let stream = match connect(&host, port, limit).await {
         Ok(stream) => stream,
         Err(why) => return Done::Bad(format!("Get {url:?}: {why}")),

@@ -13,7 +13,10 @@ use super::{
     Context,
     actions::{Done, Target, act},
 };
-use crate::runtime::{Backoff, BackoffPolicy};
+use crate::{
+    clock::timer_now,
+    runtime::{Backoff, BackoffPolicy},
+};
 
 /// What a container has after its hook, even if that has used up the grace (Kubernetes 1.36).
 const GRACE_LEAST: Duration = Duration::from_secs(2);
@@ -38,14 +41,14 @@ impl Stopper {
         grace: Duration,
         failed: impl FnOnce(String) + Send + 'static,
     ) -> Self {
-        let (until, wanted) = watch::channel(Instant::now() + grace);
+        let (until, wanted) = watch::channel(timer_now() + grace);
         let task = tokio::spawn(run(context, target, hook, wanted, failed));
         Stopper { until, _task: AbortOnDropHandle::new(task) }
     }
 
     /// There is less time now.
     pub(super) fn shorten(&self, grace: Duration) {
-        let new = Instant::now() + grace;
+        let new = timer_now() + grace;
         self.until.send_if_modified(|until| {
             let less = new < *until;
             *until = new.min(*until);
@@ -61,7 +64,7 @@ async fn run(
     mut until: watch::Receiver<Instant>,
     failed: impl FnOnce(String),
 ) {
-    let limit = until.borrow().saturating_duration_since(Instant::now());
+    let limit = until.borrow().saturating_duration_since(timer_now());
     tokio::select! {
         done = act(&context, &target, &hook, limit) => match done {
             Done::Good => {}
@@ -73,7 +76,7 @@ async fn run(
     }
     let mut backoff = Backoff::new(RETRY);
     loop {
-        let left = until.borrow_and_update().saturating_duration_since(Instant::now());
+        let left = until.borrow_and_update().saturating_duration_since(timer_now());
         match context.runtime.stop(&target.uid, &target.container, left.max(GRACE_LEAST)).await {
             Ok(()) => {
                 if until.changed().await.is_err() {
