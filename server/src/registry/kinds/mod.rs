@@ -19,6 +19,7 @@ mod names;
 mod namespace;
 mod node;
 mod pod;
+mod pod_annotations;
 mod pod_defaults;
 mod pod_print;
 mod pod_resources;

@@ -28,10 +28,15 @@ fn is_qualified(text: &str) -> bool {
     text.bytes().all(inner) && ends(text.as_bytes().first()) && ends(text.as_bytes().last())
 }
 
-/// A trailing dash of a prefix is made right by what is generated behind it.
+/// A trailing dash of a prefix is made right by what is generated behind it. Upstream takes the character before it away
+/// as well.
 fn masked(name: &str, prefix: bool) -> String {
     match name.strip_suffix('-') {
-        Some(head) if prefix && !head.is_empty() => format!("{head}a"),
+        Some(head) if prefix && !head.is_empty() => {
+            let mut head = head.to_owned();
+            head.pop();
+            format!("{head}a")
+        }
         _ => name.to_owned(),
     }
 }

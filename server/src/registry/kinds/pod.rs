@@ -10,7 +10,9 @@ use super::faults::{Faults, Path};
 use super::fields::{default, has, items, text as txt};
 use super::metadata::OwnMetadata;
 use super::strategy::{Grace, Part, Strategy, keep};
-use super::{names, pod_defaults, pod_print, pod_scheduling, pod_spec, pod_status, pod_update, warnings};
+use super::{
+    names, pod_annotations, pod_defaults, pod_print, pod_scheduling, pod_spec, pod_status, pod_update, warnings,
+};
 
 pub(super) struct PodStrategy;
 
@@ -96,6 +98,8 @@ impl Strategy for PodStrategy {
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let annotations = object.at(&["metadata", "annotations"]).unwrap_or(&Value::Null);
+        pod_annotations::validate(annotations, spec, &Path::new("metadata.annotations"), faults);
         pod_spec::validate_pod(spec, object.name(), &Path::new("spec"), faults);
         if !items(spec, "ephemeralContainers").is_empty() {
             faults.forbidden(&Path::new("spec.ephemeralContainers"), "cannot be set on create");
@@ -108,9 +112,15 @@ impl Strategy for PodStrategy {
 
     fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
         match part {
-            Part::Status => pod_status::validate(new, old, faults),
+            Part::Status => {
+                pod_annotations::validate_update(new, old, faults);
+                pod_status::validate(new, old, faults);
+            }
             Part::Main | Part::Finalize => {
                 let spec = new.at(&["spec"]).unwrap_or(&Value::Null);
+                let annotations = new.at(&["metadata", "annotations"]).unwrap_or(&Value::Null);
+                pod_annotations::validate(annotations, spec, &Path::new("metadata.annotations"), faults);
+                pod_annotations::validate_update(new, old, faults);
                 pod_spec::validate_pod(spec, new.name(), &Path::new("spec"), faults);
                 pod_update::validate(new, old, faults);
             }

@@ -44,6 +44,11 @@ pub(super) fn validate(spec: &Value, path: &Path, faults: &mut Faults) {
         } else if seen.contains(&name) {
             faults.duplicate(&path, name);
         }
+        for (host, of) in [("hostNetwork", "net"), ("hostIPC", "ipc")] {
+            if spec[host] == true && namespace_of(name) == of {
+                faults.invalid(&path, name, &format!("may not be specified when '{host}' is true"));
+            }
+        }
         seen.push(name);
     }
     container::profile(&context["seccompProfile"], "seccompProfile", &at, faults);
@@ -61,6 +66,30 @@ pub(super) fn validate(spec: &Value, path: &Path, faults: &mut Faults) {
                 faults.forbidden(&path.child("volumeDevices"), "when `hostUsers` is false");
             }
         }
+    }
+}
+
+/// Which of the kernel's namespaces a setting belongs to; empty for those of the whole machine.
+fn namespace_of(name: &str) -> &'static str {
+    const IPC: [&str; 10] = [
+        "kernel.sem",
+        "kernel.shmall",
+        "kernel.shmmax",
+        "kernel.shmmni",
+        "kernel.shm_rmid_forced",
+        "kernel.shm",
+        "kernel.msgmax",
+        "kernel.msgmnb",
+        "kernel.msgmni",
+        "kernel.msg",
+    ];
+    let name = name.replace('/', ".");
+    if name.starts_with("net.") {
+        "net"
+    } else if IPC.contains(&name.as_str()) || name.starts_with("fs.mqueue.") {
+        "ipc"
+    } else {
+        ""
     }
 }
 

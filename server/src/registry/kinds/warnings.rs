@@ -49,7 +49,7 @@ const OLD_ANNOTATIONS: [(&str, &str); 3] = [
 
 /// About a pod.
 pub(super) fn pod(object: &Object) -> Vec<String> {
-    let mut warnings = hostname(object);
+    let mut warnings = hostname(object, "the Pod's hostname");
     let metadata = object.at(&["metadata"]).unwrap_or(&Value::Null);
     spec(object.at(&["spec"]).unwrap_or(&Value::Null), metadata, "", &mut warnings);
     warnings
@@ -57,19 +57,19 @@ pub(super) fn pod(object: &Object) -> Vec<String> {
 
 /// About the template of a workload.
 pub(super) fn template(object: &Object) -> Vec<String> {
-    let mut warnings = hostname(object);
+    let mut warnings = hostname(object, "Pod names and hostnames");
     let template = object.at(&["spec", "template"]).unwrap_or(&Value::Null);
     spec(&template["spec"], &template["metadata"], "spec.template.", &mut warnings);
     warnings
 }
 
-fn hostname(object: &Object) -> Vec<String> {
+fn hostname(object: &Object, what: &str) -> Vec<String> {
     let faults = names::label(object.name(), false);
     if faults.is_empty() {
         return Vec::new();
     }
     vec![format!(
-        "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is \
+        "metadata.name: this is used in {what}, which can result in surprising behavior; a DNS label is \
          recommended: [{}]",
         faults.join(", ")
     )]
@@ -86,6 +86,11 @@ fn spec(spec: &Value, metadata: &Value, at: &str, warnings: &mut Vec<String>) {
     lists(spec, &path, warnings);
     for name in ["memory", "ephemeral-storage"] {
         fractional(&spec["overhead"], name, &path.child("overhead"), warnings);
+    }
+    const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
+    if has(&metadata["annotations"], SECCOMP) && spec["securityContext"]["seccompProfile"].is_null() {
+        let at = annotations.key(SECCOMP);
+        warnings.push(format!("{at}: non-functional in v1.27+; use the \"seccompProfile\" field instead"));
     }
     let containers = all_containers(spec, &path);
     for (container, path) in &containers {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::faults::{Faults, Path, Shown};
 use super::fields::{has, items, text};
 use super::metadata::{annotations, labels};
-use super::{names, pod_spec};
+use super::{names, pod_annotations, pod_spec};
 
 /// `spec.KEY` must not be below zero.
 pub(super) fn non_negative(spec: &Value, key: &str, path: &Path, faults: &mut Faults) {
@@ -79,7 +79,17 @@ fn template(template: &Value, selector: &Value, parsed: Option<&LabelSelector>, 
     }
     labels(Some(own), &path.child("labels"), faults);
     annotations(Some(&template["metadata"]["annotations"]), &path.child("annotations"), faults);
+    pod_annotations::validate(
+        &template["metadata"]["annotations"],
+        &template["spec"],
+        &path.child("annotations"),
+        faults,
+    );
     let spec = path.child("spec");
+    if !items(&template["spec"], "ephemeralContainers").is_empty() {
+        let why = "ephemeral containers not allowed in pod template";
+        faults.forbidden(&spec.child("ephemeralContainers"), why);
+    }
     pod_spec::validate_template(&template["spec"], &spec, faults);
     let policy = text(&template["spec"], "restartPolicy");
     if policy != "Always" && !policy.is_empty() {

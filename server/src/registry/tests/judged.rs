@@ -31,8 +31,8 @@ const EMPTY: &str = "an empty map is the same as none here: both are stored alik
 const GATE: &str = "a word whose gate is off is not offered here, also not by the message for an update";
 
 /// How many judgements there are, and how many are equal: the counts never fall.
-const CASES: usize = 5297;
-const EQUAL: usize = 5287;
+const CASES: usize = 5626;
+const EQUAL: usize = 5616;
 
 /// A registry in which the group's object is, if it must be.
 struct Judge {
@@ -171,9 +171,9 @@ fn expected(group: &Value, case: &Value) -> Value {
 }
 
 fn differs_on_purpose(group: &Value, case: &Value) -> bool {
+    let (place, value) = (case["at"].to_string(), case["to"].to_string());
     INTENDED.iter().any(|(mode, name, at, to, _)| {
-        let here = group["mode"] == *mode && group["name"] == *name && case["at"].to_string() == *at;
-        here && (to.is_empty() || case["to"].to_string() == *to)
+        group["mode"] == *mode && group["name"] == *name && place == *at && (to.is_empty() || value == *to)
     })
 }
 
