@@ -130,7 +130,7 @@ async fn a_person_steers_and_watches_a_cluster() -> anyhow::Result<()> {
     scales(&shell("scale"));
     waits(&shell("wait"));
     wait_outlives_the_server(&shell("wait")).await;
-    logs(&shell("logs"));
+    logs(&shell("logs")).await;
     completions(&shell("logs"));
     Ok(())
 }
@@ -274,9 +274,14 @@ async fn wait_outlives_the_server(shell: &Shell<'_>) {
     assert_eq!((said.out.as_str(), said.code), ("configmap/late condition met\nconfigmap/late condition met\n", 0));
 }
 
-fn logs(shell: &Shell<'_>) {
+async fn logs(shell: &Shell<'_>) {
     shell.apply(PAIR);
-    shell.ok("wait --for=condition=Ready pod/pair --timeout=60s", "pod/pair condition met\n");
+    // A container is ready before it has written anything.
+    eventually(LIMIT, "all has been written", || async {
+        let said = shell.run("logs pair --all-containers");
+        if said.out == "made\na\nb\nc\nd\n" { Ok(()) } else { Err(said) }
+    })
+    .await;
     let chosen = shell.run("logs pair");
     let told = "Defaulted container \"one\" out of: one, two, first (init)\n";
     assert_eq!((chosen.out.as_str(), chosen.err.as_str()), ("a\nb\nc\n", told));
