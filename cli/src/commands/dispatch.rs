@@ -34,13 +34,21 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Debug(RefusedArgs),
     #[command(hide = true)]
+    Diff(RefusedArgs),
+    #[command(hide = true)]
+    Drain(RefusedArgs),
+    #[command(hide = true)]
     Exec(RefusedArgs),
+    #[command(hide = true)]
+    Explain(RefusedArgs),
     #[command(hide = true)]
     Expose(RefusedArgs),
     #[command(hide = true)]
     PortForward(RefusedArgs),
     #[command(hide = true)]
     Proxy(RefusedArgs),
+    #[command(hide = true)]
+    Replace(RefusedArgs),
     #[command(hide = true)]
     Run(RefusedArgs),
     #[command(hide = true)]
@@ -60,6 +68,10 @@ const ON_THIS_MACHINE: Instead =
     Instead::Do("pods are processes of this machine: reach them at the address that lw get pods -o wide shows");
 /// What serves in place of a shell inside.
 const NO_INSIDE: Instead = Instead::Do("pods are processes of this machine: look at them with lw logs and ps");
+
+/// What serves in place of a drain.
+const BY_HAND: &str = "lw cordon NODE keeps new pods away, lw delete pods -A --field-selector spec.nodeName=NODE \
+                       moves those of controllers";
 
 /// Runs the command.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
@@ -82,10 +94,16 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
             Command::Autoscale(args) => args.refuse("autoscale", Instead::Scale),
             Command::Cp(args) => args.refuse("cp", NO_INSIDE),
             Command::Debug(args) => args.refuse("debug", NO_INSIDE),
+            Command::Diff(args) => {
+                args.refuse("diff", Instead::Do("lw apply --dry-run=server -o yaml shows what would be"))
+            }
+            Command::Drain(args) => args.refuse("drain", Instead::Do(BY_HAND)),
+            Command::Explain(args) => args.refuse("explain", Instead::Do("lw get KIND NAME -o yaml shows the fields")),
             Command::Exec(args) => args.refuse("exec", NO_INSIDE),
             Command::Expose(args) => args.refuse("expose", ON_THIS_MACHINE),
             Command::PortForward(args) => args.refuse("port-forward", ON_THIS_MACHINE),
             Command::Proxy(args) => args.refuse("proxy", ON_THIS_MACHINE),
+            Command::Replace(args) => args.refuse("replace", Instead::Apply),
             Command::Run(args) => args.refuse("run", Instead::Do("write a manifest and use lw apply")),
             Command::Top(args) => args.refuse("top", Instead::Do("nothing here measures load yet")),
             Command::Edit(args) => edit::run(args).await,

@@ -84,7 +84,7 @@ fn status_text(context: &str, status: &Status) -> String {
         message.push_str(&format!(" (in {})", cause.field));
     }
     match status.reason {
-        Reason::Invalid if !status.causes.is_empty() => invalid_text(status),
+        Reason::Invalid => invalid_text(status),
         Reason::Unauthorized => format!("error: You must be logged in to the server ({})", status.message),
         Reason::Unknown => format!("Error from server: {message}"),
         reason => format!("Error from server ({}): {message}", reason.as_str()),
@@ -107,6 +107,8 @@ fn invalid_text(status: &Status) -> String {
         format!("The {} \"{}\" is invalid", status.kind, status.name)
     };
     match faults.as_slice() {
+        [] if status.kind.is_empty() && !status.message.is_empty() => format!("{head}: {}", status.message),
+        [] => head,
         [one] => format!("{head}: {one}"),
         many => format!("{head}: \n* {}", many.join("\n* ")),
     }
@@ -208,6 +210,11 @@ mod tests {
         assert_eq!(
             server(Status::invalid(deployment, "d", vec![cause("spec.selector")])),
             "The Deployment \"d\" is invalid: spec.selector: Required value"
+        );
+        let bare = Status::new(Reason::Invalid, "the server rejected our request due to an error in our request");
+        assert_eq!(
+            server(bare),
+            "The request is invalid: the server rejected our request due to an error in our request"
         );
         assert_eq!(
             server(Status::invalid(deployment, "d", vec![cause("a"), cause("b"), cause("a")])),
