@@ -16,6 +16,9 @@ const CASES: usize = 486;
 /// How many of them need nothing but what is built.
 const REPLAYED: usize = 268;
 
+/// What is told of this test.
+const CONFORMANCE: &str = include_str!("../../docs/conformance.md");
+
 /// What a pod is told while those who make room for it are still going.
 const WAITS: &str =
     "no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.";
@@ -271,4 +274,6 @@ fn every_recorded_case_of_what_is_built_is_answered_the_same() {
     }
     assert!(faults.is_empty(), "{} of {replayed} cases differ:\n{}", faults.len(), faults.join("\n"));
     assert_eq!(replayed, REPLAYED);
+    let row = format!("| Scheduler | {replayed} | {replayed} | 0 |");
+    assert!(CONFORMANCE.lines().any(|line| line == row), "docs/conformance.md has no line {row:?}");
 }
