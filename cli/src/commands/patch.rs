@@ -34,7 +34,7 @@ pub(crate) struct PatchArgs {
     /// A file that holds the patch
     #[arg(long, value_name = "FILE")]
     patch_file: Option<String>,
-    /// merge (RFC 7386) or json (RFC 6902); without it merge, unless the patch holds lists
+    /// strategic (the default: lists are merged by the names of their items), merge (RFC 7386) or json (RFC 6902)
     #[arg(long = "type", value_name = "TYPE")]
     patch_type: Option<String>,
     /// The part of the object that is patched
@@ -123,12 +123,6 @@ fn read(kind: Option<&str>, text: &str) -> Result<Patch, Failure> {
     if let Some(word) = kind.as_deref().filter(|word| !["json", "merge", "strategic"].contains(word)) {
         return Err(Failure::usage(format!("--type must be one of [json merge strategic], not {word:?}")));
     }
-    if kind.as_deref() == Some("strategic") {
-        return Err(Failure::usage(
-            "--type=strategic is not supported: use --type=merge, which replaces lists as a \
-                                   whole, or --type=json, which changes single items",
-        ));
-    }
     let value: Value =
         serde_norway::from_str(text).map_err(|error| Failure::plain(format!("unable to parse {text:?}: {error}")))?;
     match kind.as_deref() {
@@ -137,22 +131,10 @@ fn read(kind: Option<&str>, text: &str) -> Result<Patch, Failure> {
             "a JSON patch is a list of changes: [{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":2}]",
         )),
         _ if !value.is_object() => {
-            Err(Failure::plain("a merge patch is an object that holds what shall change: {\"spec\":{\"replicas\":2}}"))
+            Err(Failure::plain("a patch is an object that holds what shall change: {\"spec\":{\"replicas\":2}}"))
         }
-        None if has_lists(&value) => Err(Failure::usage(
-            "the patch holds lists: say --type=merge to replace them as a whole, or --type=json to change single items \
-             (merging items by name, kubectl's strategic, is not supported)",
-        )),
-        _ => Ok(Patch::Merge(value)),
-    }
-}
-
-/// Whether a merge patch would mean something else than the strategic one that kubectl takes it for.
-fn has_lists(value: &Value) -> bool {
-    match value {
-        Value::Array(_) => true,
-        Value::Object(map) => map.iter().any(|(key, value)| key.starts_with('$') || has_lists(value)),
-        _ => false,
+        Some("merge") => Ok(Patch::Merge(value)),
+        _ => Ok(Patch::Strategic(value)),
     }
 }
 
@@ -162,19 +144,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_patch_without_a_type_is_a_merge_where_both_mean_the_same() {
-        let patch = json!({"spec": {"replicas": 2, "paused": null}});
-        assert!(matches!(read(None, &patch.to_string()), Ok(Patch::Merge(value)) if value == patch));
-        assert!(matches!(read(None, "spec: {replicas: 2, paused: null}"), Ok(Patch::Merge(value)) if value == patch));
-        let list = "{\"spec\":{\"taints\":[]}}";
-        assert!(read(None, list).expect_err("refused").text().contains("the patch holds lists"));
-        assert!(read(None, "{\"spec\":{\"$patch\":\"delete\"}}").is_err());
-        assert!(matches!(read(Some("MERGE"), list), Ok(Patch::Merge(_))));
+    fn a_patch_is_strategic_unless_another_type_is_named() {
+        let patch = json!({"spec": {"replicas": 2, "taints": []}});
+        assert!(matches!(read(None, &patch.to_string()), Ok(Patch::Strategic(value)) if value == patch));
+        assert!(matches!(read(None, "spec: {replicas: 2, taints: []}"), Ok(Patch::Strategic(value)) if value == patch));
+        assert!(matches!(read(Some("strategic"), "{}"), Ok(Patch::Strategic(_))));
+        assert!(matches!(read(Some("MERGE"), &patch.to_string()), Ok(Patch::Merge(_))));
         assert!(matches!(read(Some("json"), "[]"), Ok(Patch::Json(_))));
         assert!(read(Some("json"), "{}").is_err());
-        assert!(
-            read(Some("strategic"), "{}").expect_err("refused").text().contains("--type=strategic is not supported")
-        );
+        assert!(read(None, "[]").is_err());
         assert_eq!(
             read(Some("mash"), "{}").expect_err("refused").text(),
             "error: --type must be one of [json merge strategic], not \"mash\""

@@ -114,13 +114,8 @@ fn patches(shell: &Shell<'_>) {
     shell.check(merge, "", "configmap/l1 patched (no change)\n");
     let json = "patch cm/l1 --type=json -p '[{\"op\":\"remove\",\"path\":\"/data/a\"}]' -o jsonpath={.data}";
     shell.check(json, "", "{\"taste\":\"sweet\"}");
-    shell.refused(
-        "patch cm l1 --type=strategic -p '{}'",
-        "",
-        "error: --type=strategic is not supported: use --type=merge, which replaces lists as a whole, or --type=json, \
-         which changes single items",
-        2,
-    );
+    let strategic = "patch cm l1 -p '{\"data\":{\"taste\":null,\"b\":\"2\"}}' -o jsonpath={.data}";
+    shell.check(strategic, "", "{\"b\":\"2\"}");
     let (out, err, code) = shell.run("patch node node01 -p '{\"spec\":{\"cordoned\":true}}'", "");
     assert_eq!((out.as_str(), code), ("node/node01 patched (no change)\n", 0));
     assert_eq!(err, "Warning: unknown field \"spec.cordoned\"\n");

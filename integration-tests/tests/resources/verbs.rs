@@ -263,9 +263,7 @@ async fn refusals_name_what_is_wrong() -> anyhow::Result<()> {
     assert_eq!(door.revision().await, before + 1, "dry runs write nothing");
 
     // What is not served is refused by name.
-    for (form, word) in
-        [(PatchType::Strategic, "trategic"), (PatchType::Apply, "pply"), (PatchType::Unspecified, "type")]
-    {
+    for (form, word) in [(PatchType::Apply, "pply"), (PatchType::Unspecified, "type")] {
         let at = reference("leases", "default", "b");
         let error = door.patch(at, form, &json!({"spec": {}})).await.expect_err("not served");
         assert!(matches!(error.reason, Reason::UnsupportedMediaType | Reason::BadRequest), "{error:?}");

@@ -43,7 +43,13 @@ pub(crate) fn routes(door: RestDoor, engine: Engine) -> Router {
 
 async fn serve(State(door): State<Arc<RestDoor>>, request: Request) -> Response {
     let encoding = encoding_of(&request);
-    door.answer(request).await.unwrap_or_else(|status| answer::failure(&status, encoding))
+    door.answer(request).await.unwrap_or_else(|mut status| {
+        if status.reason == Reason::BadRequest {
+            // The field of a body that does not decode is told over gRPC; kube-apiserver has it in the words alone.
+            status.causes.clear();
+        }
+        answer::failure(&status, encoding)
+    })
 }
 
 impl RestDoor {
