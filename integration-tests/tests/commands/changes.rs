@@ -114,8 +114,12 @@ fn patches(shell: &Shell<'_>) {
     shell.check(merge, "", "configmap/l1 patched (no change)\n");
     let json = "patch cm/l1 --type=json -p '[{\"op\":\"remove\",\"path\":\"/data/a\"}]' -o jsonpath={.data}";
     shell.check(json, "", "{\"taste\":\"sweet\"}");
-    let strategic = "patch cm l1 -p '{\"data\":{\"taste\":null,\"b\":\"2\"}}' -o jsonpath={.data}";
-    shell.check(strategic, "", "{\"b\":\"2\"}");
+    shell.check(
+        "patch cm l1 -p '{\"data\":{\"b\":\"2\"}}' -o jsonpath={.data}",
+        "",
+        "{\"b\":\"2\",\"taste\":\"sweet\"}",
+    );
+    shell.check("patch cm l1 -p '{\"data\":{\"b\":null}}' -o jsonpath={.data}", "", "{\"taste\":\"sweet\"}");
     let (out, err, code) = shell.run("patch node node01 -p '{\"spec\":{\"cordoned\":true}}'", "");
     assert_eq!((out.as_str(), code), ("node/node01 patched (no change)\n", 0));
     assert_eq!(err, "Warning: unknown field \"spec.cordoned\"\n");
