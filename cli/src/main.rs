@@ -9,6 +9,7 @@ mod commands;
 mod connection;
 mod programs;
 mod up;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {}", commands::with_causes(error.as_ref()));
-            ExitCode::FAILURE
+            ExitCode::from(usage::exit_code(&error))
         }
     }
 }

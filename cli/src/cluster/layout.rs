@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 /// The name of the cluster when none is given.
@@ -58,7 +58,7 @@ pub(crate) fn check_name(name: &str) -> anyhow::Result<()> {
     if fits && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
         return Ok(());
     }
-    bail!("--name {name:?}: a name has 1 to 40 lower-case letters, digits and dashes")
+    Err(crate::usage::refuse(format!("--name {name:?}: a name has 1 to 40 lower-case letters, digits and dashes")))
 }
 
 impl Layout {
@@ -195,7 +195,7 @@ mod tests {
             assert!(check_name(name).is_ok(), "{name}");
         }
         for name in ["", "a/b", "..", "A", "clusters"] {
-            assert!(check_name(name).is_err(), "{name}");
+            assert_eq!(crate::usage::exit_code(&check_name(name).expect_err(name)), 2, "{name}");
         }
     }
 

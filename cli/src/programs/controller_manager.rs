@@ -9,7 +9,7 @@ use listwatch_components::clock;
 use listwatch_components::controller_manager::{self, Options, node_lifecycle, pod_gc};
 
 use super::election::ElectionArgs;
-use super::program::{self, ProgramArgs, duration};
+use super::program::{self, ProgramArgs, duration, period};
 use crate::connection::ConnectionArgs;
 
 /// Makes what is equal to what is wanted: deployments, replica sets, nodes, garbage, namespaces
@@ -25,7 +25,7 @@ pub(crate) struct ControllerManagerArgs {
         value_name = "DURATION")]
     node_startup_grace_period: Duration,
     /// A node that is not ready is looked at again so often, whatever the watches say
-    #[arg(long, env = "LW_NODE_MONITOR_PERIOD", value_parser = duration, default_value = "5s",
+    #[arg(long, env = "LW_NODE_MONITOR_PERIOD", value_parser = period, default_value = "5s",
         value_name = "DURATION")]
     node_monitor_period: Duration,
     /// So many nodes a second of a healthy zone are marked for the eviction of their pods
@@ -49,7 +49,7 @@ pub(crate) struct ControllerManagerArgs {
     #[arg(long, env = "LW_TERMINATED_POD_GC_THRESHOLD", default_value_t = 12_500, value_name = "NUMBER")]
     terminated_pod_gc_threshold: usize,
     /// They are counted at most so often
-    #[arg(long, env = "LW_POD_GC_PERIOD", value_parser = duration, default_value = "20s", value_name = "DURATION")]
+    #[arg(long, env = "LW_POD_GC_PERIOD", value_parser = period, default_value = "20s", value_name = "DURATION")]
     pod_gc_period: Duration,
     #[command(flatten)]
     election: ElectionArgs,
@@ -80,7 +80,7 @@ pub(crate) fn run(args: ControllerManagerArgs) -> anyhow::Result<ExitCode> {
             finished_max: args.terminated_pod_gc_threshold,
             period: args.pod_gc_period,
         },
-        election: args.election.config("kube-controller-manager"),
+        election: args.election.config("kube-controller-manager")?,
     };
     program::component(async |shutdown| {
         let client = Client::new(&config)?;
@@ -88,15 +88,24 @@ pub(crate) fn run(args: ControllerManagerArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A rate a second: a number that is not negative.
+/// More than this a second is as good as no bound: no cluster has so many nodes.
+const RATE_MAX: f64 = 1e6;
+/// Less than this a second (once in thirty years) is none: 0 says so.
+const RATE_MIN: f64 = 1e-9;
+
+/// A rate a second: 0 for never, or what a clock can follow.
 fn rate(text: &str) -> Result<f64, String> {
     let rate: f64 = text.parse().map_err(|_| "must be a number, as 0.1".to_owned())?;
-    if rate.is_finite() && rate >= 0.0 { Ok(rate) } else { Err("must be 0 or more".to_owned()) }
+    if rate == 0.0 || (RATE_MIN..=RATE_MAX).contains(&rate) {
+        return Ok(rate);
+    }
+    Err("must be 0 (never), or from 0.000000001 to 1000000 a second".to_owned())
 }
 
 /// A share: a number from 0 to 1.
 fn share(text: &str) -> Result<f64, String> {
-    rate(text).and_then(|share| if share <= 1.0 { Ok(share) } else { Err("must be at most 1".to_owned()) })
+    let share: f64 = text.parse().map_err(|_| "must be a number, as 0.55".to_owned())?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("must be from 0 to 1".to_owned()) }
 }
 
 #[cfg(test)]
@@ -107,7 +116,9 @@ mod tests {
     fn rates_and_shares_are_checked() {
         assert_eq!(rate("0.1"), Ok(0.1));
         assert!(rate("-1").is_err() && rate("NaN").is_err() && rate("inf").is_err() && rate("x").is_err());
+        assert!(rate("1e308").is_err() && rate("1e-300").is_err());
+        assert_eq!(rate("0"), Ok(0.0));
         assert_eq!(share("1"), Ok(1.0));
-        assert!(share("1.1").is_err());
+        assert!(share("1.1").is_err() && share("-0.1").is_err() && share("NaN").is_err());
     }
 }

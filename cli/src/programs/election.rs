@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 use listwatch_components::runtime::ElectionConfig;
 
-use super::program::duration;
+use super::program::period;
+use crate::usage;
 
 /// Who works, when several could.
 #[derive(Debug, Clone, Args)]
@@ -23,15 +24,15 @@ pub(crate) struct ElectionArgs {
     #[arg(long, env = "LW_SLOT_LOCK", value_name = "FILE", requires = "leader_elect_identity")]
     slot_lock: Option<PathBuf>,
     /// A Lease that was not renewed for so long is free
-    #[arg(long, env = "LW_LEADER_ELECT_LEASE_DURATION", value_parser = duration, default_value = "15s",
+    #[arg(long, env = "LW_LEADER_ELECT_LEASE_DURATION", value_parser = period, default_value = "15s",
         value_name = "DURATION")]
     leader_elect_lease_duration: Duration,
     /// A leader that could not renew for so long gives up
-    #[arg(long, env = "LW_LEADER_ELECT_RENEW_DEADLINE", value_parser = duration, default_value = "10s",
+    #[arg(long, env = "LW_LEADER_ELECT_RENEW_DEADLINE", value_parser = period, default_value = "10s",
         value_name = "DURATION")]
     leader_elect_renew_deadline: Duration,
     /// Pause between two tries
-    #[arg(long, env = "LW_LEADER_ELECT_RETRY_PERIOD", value_parser = duration, default_value = "2s",
+    #[arg(long, env = "LW_LEADER_ELECT_RETRY_PERIOD", value_parser = period, default_value = "2s",
         value_name = "DURATION")]
     leader_elect_retry_period: Duration,
     /// Namespace of the Lease
@@ -41,19 +42,24 @@ pub(crate) struct ElectionArgs {
 
 impl ElectionArgs {
     /// The election for this Lease; `None` if none is wanted.
-    pub(crate) fn config(self, lease: &str) -> Option<ElectionConfig> {
+    ///
+    /// # Errors
+    /// Wrong usage, if the times contradict each other.
+    pub(crate) fn config(self, lease: &str) -> anyhow::Result<Option<ElectionConfig>> {
         if !self.leader_elect {
-            return None;
+            return Ok(None);
         }
         let identity = self.leader_elect_identity.unwrap_or_else(own_identity);
-        Some(ElectionConfig {
+        let config = ElectionConfig {
             namespace: self.leader_elect_resource_namespace,
             lease_duration: self.leader_elect_lease_duration,
             renew_deadline: self.leader_elect_renew_deadline,
             retry_period: self.leader_elect_retry_period,
             slot_lock: self.slot_lock,
             ..ElectionConfig::new(lease, identity)
-        })
+        };
+        config.check().map_err(|error| usage::refuse(error.to_string()))?;
+        Ok(Some(config))
     }
 }
 

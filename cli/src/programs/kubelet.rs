@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use k8s_openapi::api::core::v1::Taint;
 use listwatch_components::{
@@ -17,10 +17,11 @@ use listwatch_components::{
     kubelet::{self, Options, ServingCertificate, pod::backoff::BackoffLimits},
 };
 use listwatch_proto::resource::Quantity;
+use listwatch_server::transport::port_owner;
 use tokio_util::sync::CancellationToken;
 
-use super::program::{ProgramArgs, runtime, stop_signal};
-use crate::connection::ConnectionArgs;
+use super::program::{ProgramArgs, SECONDS, runtime, stop_signal};
+use crate::{connection::ConnectionArgs, usage};
 
 /// Run the pods of one node
 ///
@@ -72,14 +73,35 @@ pub(crate) struct KubeletArgs {
         value_parser = clap::value_parser!(i32).range(1..=3600))]
     node_lease_duration_seconds: i32,
     /// First pause of a container or an image that fails, in seconds
-    #[arg(long, env = "LW_FAILURE_BACKOFF", value_name = "SECONDS", default_value_t = 10)]
+    #[arg(long, env = "LW_FAILURE_BACKOFF", value_name = "SECONDS", default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(SECONDS))]
     failure_backoff: u64,
     /// Longest such pause, in seconds
-    #[arg(long, env = "LW_FAILURE_BACKOFF_MAX", value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, env = "LW_FAILURE_BACKOFF_MAX", value_name = "SECONDS", default_value_t = 300,
+        value_parser = clap::value_parser!(u64).range(SECONDS))]
     failure_backoff_max: u64,
     /// Seconds without a failure after which the pauses begin anew; twice the longest pause if not given
-    #[arg(long, env = "LW_FAILURE_BACKOFF_RESET", value_name = "SECONDS")]
+    #[arg(long, env = "LW_FAILURE_BACKOFF_RESET", value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(SECONDS))]
     failure_backoff_reset: Option<u64>,
+}
+
+/// Why it does not run, with the cure where there is one. A port that is taken is told as the server tells it.
+fn told(error: kubelet::Error) -> anyhow::Error {
+    match &error {
+        kubelet::Error::Listen { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
+            let owner = port_owner(address.port()).unwrap_or_else(|| "another process".to_owned());
+            anyhow::anyhow!(
+                "--port {port}: the port {port} is taken by {owner}; stop it, or choose another port (0 takes a free one)",
+                port = address.port()
+            )
+        }
+        kubelet::Error::Listen { address, .. } => {
+            let flags = format!("--address {} --port {}", address.ip(), address.port());
+            anyhow::Error::new(error).context(format!("{flags}: the kubelet's own server cannot be had"))
+        }
+        _ => error.into(),
+    }
 }
 
 /// What can run containers.
@@ -98,7 +120,7 @@ pub(crate) fn run(args: KubeletArgs) -> anyhow::Result<ExitCode> {
     let ready_line = args.program.start("kubelet")?;
     if args.runtime != RuntimeKind::Process {
         let name = args.runtime.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        bail!("--runtime {name} is not supported by this version; only process is");
+        return Err(usage::refuse(format!("--runtime {name} is not supported by this version; only process is")));
     }
     let name = args.node_name()?;
     let config = args.connection.component(&format!("kubelet-{name}"))?;
@@ -113,10 +135,10 @@ pub(crate) fn run(args: KubeletArgs) -> anyhow::Result<ExitCode> {
         });
         tokio::pin!(running);
         tokio::select! {
-            outcome = &mut running => return Ok(outcome?),
+            outcome = &mut running => return outcome.map_err(told),
             () = stop_signal() => stop.cancel(),
         }
-        anyhow::Ok(running.await?)
+        running.await.map_err(told)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -132,7 +154,8 @@ impl KubeletArgs {
         };
         let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
         if name.is_empty() || name.len() > 253 || !name.chars().all(allowed) {
-            bail!("--hostname-override {name:?}: a node's name has only lower case letters, digits, '-' and '.'");
+            let rule = "a node's name has only lower case letters, digits, '-' and '.'";
+            return Err(usage::refuse(format!("--hostname-override {name:?}: {rule}")));
         }
         Ok(name)
     }
@@ -142,7 +165,7 @@ impl KubeletArgs {
         let mut options = Options::new(name, root_dir);
         options.wait_for_lock = self.wait_for_lock;
         for (resource, amount) in pairs("--node-capacity", &self.node_capacity)? {
-            let amount: Quantity = amount.parse().with_context(|| format!("--node-capacity {resource}={amount}"))?;
+            let amount = capacity(&resource, &amount)?;
             options.capacity.insert(resource, amount);
         }
         options.labels = pairs("--node-labels", &self.node_labels)?;
@@ -177,18 +200,31 @@ fn pairs(flag: &str, list: &[String]) -> anyhow::Result<BTreeMap<String, String>
     list.iter()
         .map(|pair| match pair.split_once('=') {
             Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-            _ => bail!("{flag} {pair:?} is not KEY=VALUE"),
+            _ => Err(usage::refuse(format!("{flag} {pair:?} is not KEY=VALUE"))),
         })
         .collect()
 }
 
+/// What a node can offer of a resource.
+fn capacity(resource: &str, amount: &str) -> anyhow::Result<Quantity> {
+    let refuse = |why: String| usage::refuse(format!("--node-capacity {resource}={amount}: {why}"));
+    let quantity: Quantity = amount.parse().map_err(|e| refuse(format!("{e}")))?;
+    if quantity.is_negative() {
+        return Err(refuse("must be 0 or more".to_owned()));
+    }
+    Ok(quantity)
+}
+
 fn taint(text: &str) -> anyhow::Result<Taint> {
-    let (name, effect) =
-        text.rsplit_once(':').with_context(|| format!("--register-with-taints {text:?} is not KEY[=VALUE]:EFFECT"))?;
+    let refuse = |why: &str| usage::refuse(format!("--register-with-taints {text:?}{why}"));
+    let (name, effect) = text.rsplit_once(':').ok_or_else(|| refuse(" is not KEY[=VALUE]:EFFECT"))?;
     if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
-        bail!("--register-with-taints {text:?}: the effect is NoSchedule, PreferNoSchedule or NoExecute");
+        return Err(refuse(": the effect is NoSchedule, PreferNoSchedule or NoExecute"));
     }
     let (key, value) = name.split_once('=').map_or((name, None), |(key, value)| (key, Some(value.to_owned())));
+    if key.is_empty() {
+        return Err(refuse(" is not KEY[=VALUE]:EFFECT"));
+    }
     Ok(Taint { key: key.to_owned(), value, effect: effect.to_owned(), ..Taint::default() })
 }
 
@@ -204,8 +240,17 @@ mod tests {
             ("dedicated", Some("gpu"), "NoSchedule")
         );
         assert_eq!(taint("k:NoExecute").expect("a taint").value, None);
-        for text in ["k", "k=v", "k:Never"] {
-            assert!(taint(text).is_err(), "{text}");
+        for text in ["k", "k=v", "k:Never", "a=b:Foo", ":NoSchedule", "=v:NoSchedule"] {
+            assert_eq!(usage::exit_code(&taint(text).expect_err(text)), 2, "{text}");
         }
+    }
+
+    #[test]
+    fn what_no_node_can_offer_is_wrong_usage() {
+        assert!(capacity("cpu", "0").is_ok());
+        for amount in ["-1", "", "x", "-1Gi"] {
+            assert_eq!(usage::exit_code(&capacity("cpu", amount).expect_err(amount)), 2, "{amount}");
+        }
+        assert_eq!(usage::exit_code(&pairs("--node-capacity", &["cpu".to_owned()]).expect_err("no amount")), 2);
     }
 }

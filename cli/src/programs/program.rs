@@ -27,7 +27,7 @@ pub(crate) struct ProgramArgs {
     #[arg(long, env = "LW_READY_JSON")]
     pub(crate) ready_json: bool,
     /// What to log: a level or filters like `info,listwatch_server::storage=debug`
-    #[arg(long = "log", env = "LW_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(long = "log", env = "LW_LOG", value_parser = log_filter, default_value = "info", value_name = "FILTER")]
     pub(crate) log_filter: String,
     /// Form of the log on standard error
     #[arg(long, env = "LW_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
@@ -156,14 +156,38 @@ pub(crate) async fn sleep_until(instant: Option<Instant>) {
     }
 }
 
-/// Reads `5m`, `1h30m`, `100ms`, `0`.
+/// Checks a filter of the log.
+pub(crate) fn log_filter(text: &str) -> Result<String, String> {
+    let filter = tracing_subscriber::EnvFilter::try_new(text);
+    filter.map(|_| text.to_owned()).map_err(|e| format!("{e} (a filter is a level, or info,listwatch_server=debug)"))
+}
+
+/// The longest duration that a flag takes, 100 years: what is longer is a slip, and no clock can add it to an instant.
+const SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
+
+/// The values of a flag in whole seconds, 0 to 100 years.
+pub(crate) const SECONDS: std::ops::RangeInclusive<u64> = 0..=SECONDS_MAX;
+
+/// Reads a [`duration`] that is longer than nothing: a pause or a period of 0 would be a loop without rest.
+pub(crate) fn period(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be longer than nothing".to_owned()),
+        period => Ok(period),
+    }
+}
+
+/// Reads `5m`, `1h30m`, `100ms`, `0`; at most 100 years.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
     let span: jiff::SignedDuration =
         text.parse().map_err(|e| format!("{e} (a duration is written 5m, 1h30m, 100ms)"))?;
-    Duration::try_from(span).map_err(|_| "must not be negative".to_owned())
+    let duration = Duration::try_from(span).map_err(|_| "must not be negative".to_owned())?;
+    if duration > Duration::from_secs(SECONDS_MAX) {
+        return Err("must be at most 100 years (876000h)".to_owned());
+    }
+    Ok(duration)
 }
 
 /// Runs a component until it is told to stop: the work gets a token, and ends soon after it is cancelled.
@@ -194,5 +218,23 @@ mod tests {
         assert_eq!(duration("0"), Ok(Duration::ZERO));
         assert!(duration("-1s").is_err());
         assert!(duration("5").is_err());
+    }
+
+    #[test]
+    fn durations_that_no_clock_can_add_are_refused() {
+        assert_eq!(duration("876000h"), Ok(Duration::from_secs(SECONDS_MAX)));
+        for text in ["876000h1ns", "2562047788015215h", "99999999999999999999h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(period("1ns"), Ok(Duration::from_nanos(1)));
+        for text in ["0", "0s", "2562047788015215h"] {
+            assert!(period(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn filters_of_the_log_are_checked() {
+        assert_eq!(log_filter("info,listwatch_server=debug").as_deref(), Ok("info,listwatch_server=debug"));
+        assert!(log_filter("foo=bar=baz").is_err());
     }
 }

@@ -12,7 +12,8 @@ use listwatch_server::config::{Certificates, ClientPort, Config, KubeletFiles, L
 use listwatch_server::storage::{CheckpointOptions, Durability, LogSizes};
 use listwatch_server::transport::{ClientCertificates, TlsFiles};
 
-use super::program::{self, ProgramArgs, duration};
+use super::program::{self, ProgramArgs, duration, period};
+use crate::usage;
 
 /// How often `--durability buffered` syncs unless told otherwise: what a power cut may cost.
 const SYNC_INTERVAL: Duration = Duration::from_millis(100);
@@ -36,7 +37,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "LW_DURABILITY", value_enum, default_value_t = DurabilityArg::Sync)]
     durability: DurabilityArg,
     /// How often `--durability buffered` syncs [default: 100ms]
-    #[arg(long, env = "LW_SYNC_INTERVAL", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "LW_SYNC_INTERVAL", value_parser = period, value_name = "DURATION")]
     sync_interval: Option<Duration>,
     /// How often old history is given up; 0 = never
     #[arg(long, env = "LW_COMPACTION_INTERVAL", value_parser = duration, value_name = "DURATION", default_value = "5m")]
@@ -77,7 +78,7 @@ struct StorageArgs {
     #[arg(long, env = "LW_CHECKPOINT_LOG_BYTES", value_name = "BYTES")]
     checkpoint_log_bytes: Option<u64>,
     /// The longest time between a write and its checkpoint [default: 10s]
-    #[arg(long, env = "LW_CHECKPOINT_INTERVAL", value_parser = duration, value_name = "DURATION")]
+    #[arg(long, env = "LW_CHECKPOINT_INTERVAL", value_parser = period, value_name = "DURATION")]
     checkpoint_interval: Option<Duration>,
     /// How long history can still be read by the resource API after it was compacted [default: 5m]
     #[arg(long, env = "LW_HISTORY_RETENTION", value_parser = duration, value_name = "DURATION")]
@@ -169,6 +170,7 @@ struct SecureArgs {
 pub(crate) fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let ready = args.program.start("server")?;
     let config = args.config()?;
+    config.check().map_err(|error| usage::refuse(error.to_string()))?;
     program::give_big_buffers_back();
     let runtime = program::runtime()?;
     let _within = runtime.enter();
@@ -185,7 +187,9 @@ impl ServerArgs {
     fn config(self) -> anyhow::Result<Config> {
         let durability = match (self.durability, self.sync_interval) {
             (DurabilityArg::Buffered, interval) => Durability::Buffered(interval.unwrap_or(SYNC_INTERVAL)),
-            (_, Some(_)) => anyhow::bail!("--sync-interval: only --durability buffered syncs at an interval"),
+            (_, Some(_)) => {
+                return Err(usage::refuse("--sync-interval: only --durability buffered syncs at an interval"));
+            }
             (DurabilityArg::Sync, None) => Durability::Sync,
             (DurabilityArg::Memory, None) => Durability::Memory,
         };
@@ -231,7 +235,7 @@ impl ClientArgs {
         };
         let tls = self.cert_file.zip(self.key_file).map(|(certificate, key)| TlsFiles { certificate, key, clients });
         if self.client_cert_auth && !matches!(&tls, Some(TlsFiles { clients: ClientCertificates::Demanded(_), .. })) {
-            anyhow::bail!("--client-cert-auth: needs --cert-file, --key-file and --trusted-ca-file");
+            return Err(usage::refuse("--client-cert-auth: needs --cert-file, --key-file and --trusted-ca-file"));
         }
         Ok(ClientPort {
             listen: self.listen_client_urls,
@@ -252,10 +256,10 @@ impl SecureArgs {
                     Some((certificate, key)) => {
                         let authority = self.kubelet_certificate_authority.or_else(|| self.client_ca_file.clone());
                         let Some(authority) = authority else {
-                            anyhow::bail!(
+                            return Err(usage::refuse(
                                 "--kubelet-client-certificate: needs --kubelet-certificate-authority or --client-ca-file, \
-                                 to know kubelets by"
-                            );
+                                 to know kubelets by",
+                            ));
                         };
                         Some(KubeletFiles { certificate, key, authority })
                     }

@@ -76,7 +76,8 @@ pub(crate) struct UpArgs {
     #[arg(long, env = "LW_DURABILITY", default_value = "sync", value_parser = ["sync", "buffered", "memory"])]
     pub(crate) durability: String,
     /// What the processes log into DATA-DIR/logs
-    #[arg(long = "log", env = "LW_LOG", default_value = "info", value_name = "FILTER")]
+    #[arg(long = "log", env = "LW_LOG", value_parser = crate::programs::program::log_filter, default_value = "info",
+        value_name = "FILTER")]
     pub(crate) log_filter: String,
 }
 

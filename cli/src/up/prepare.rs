@@ -16,7 +16,10 @@ use listwatch_server::{
 use rustix::fs::{FlockOperation, flock};
 
 use super::{command::UpArgs, ports, spec::Plan};
-use crate::cluster::{Layout, layout::ClusterFile, locate};
+use crate::{
+    cluster::{Layout, layout::ClusterFile, locate},
+    usage,
+};
 
 /// How long a new cluster waits for the processes of the one before: the usual grace of a pod, and ten seconds.
 const OLD_PROCESSES_LIMIT: Duration = Duration::from_secs(40);
@@ -156,6 +159,13 @@ fn choose_ports(args: &UpArgs, before: &ClusterFile, notes: &mut Vec<String>) ->
         ports::Wish { flag: "--client-port", asked: args.client_port, before: before.client_port, usual: 2379 },
         ports::Wish { flag: "--secure-port", asked: args.secure_port, before: before.secure_port, usual: 6443 },
     ];
+    if let [Some(one), Some(other)] = wishes.map(|wish| wish.asked)
+        && one == other
+        && one != 0
+    {
+        let both = "both name this port: give each one of its own, or 0 for any free one";
+        return Err(usage::refuse(format!("--client-port {one} and --secure-port {one}: {both}")));
+    }
     let mut chosen = Vec::new();
     for wish in &wishes {
         let choice = ports::choose(wish, &chosen)?;

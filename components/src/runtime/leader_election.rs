@@ -62,7 +62,11 @@ impl ElectionConfig {
         }
     }
 
-    fn check(&self) -> Result<(), ElectionError> {
+    /// Checks that the times fit together, as client-go's leader election demands it.
+    ///
+    /// # Errors
+    /// The first contradiction.
+    pub fn check(&self) -> Result<(), ElectionError> {
         if self.identity.is_empty() {
             return Err(ElectionError::Config("the identity is empty"));
         }

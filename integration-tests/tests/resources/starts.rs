@@ -6,11 +6,16 @@ use std::process::{Command, Stdio};
 
 use listwatch_integration_tests::{Server, binary};
 
-/// What a start says that is refused.
+/// What a start of a server says that is refused.
 fn refused(args: &[&str]) -> String {
-    let output = Command::new(binary::lw()).arg("server").args(args).stdin(Stdio::null()).output().expect("lw runs");
+    ends(1, &[&["server"][..], args].concat())
+}
+
+/// What `lw` says when it ends at once with this code.
+fn ends(code: i32, args: &[&str]) -> String {
+    let output = Command::new(binary::lw()).args(args).stdin(Stdio::null()).output().expect("lw runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
     assert!(!said.contains("panicked") && !said.contains("RUST_BACKTRACE"), "{args:?}: {said}");
     assert!(output.stdout.is_empty(), "{args:?}: no ready line");
     said
@@ -131,9 +136,42 @@ fn certificates_and_tokens_that_cannot_be_read_are_named() {
 }
 
 #[test]
-fn plain_text_on_an_open_address_is_refused() {
+fn wrong_usage_is_told_by_the_flag_and_ends_with_2() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
-    let said = refused(&["--data-dir", text(&data), "--listen-client-urls", "http://0.0.0.0:0", "--secure-port", "0"]);
-    says(&said, &["--listen-client-urls", "--allow-plain-text"]);
+    let data = text(&data);
+    let server = |flags: &[&'static str]| [&["server"][..], flags].concat();
+    let kubelet = |flags: &[&'static str]| {
+        [&["kubelet", "--server", "https://127.0.0.1:1", "--hostname-override", "n"][..], flags].concat()
+    };
+    let manager =
+        |flags: &[&'static str]| [&["controller-manager", "--server", "https://127.0.0.1:1"][..], flags].concat();
+    let cases = [
+        (server(&["--listen-client-urls", "http://0.0.0.0:0"]), "--allow-plain-text"),
+        (server(&["--listen-client-urls", "https://127.0.0.1:0"]), "--cert-file"),
+        (server(&["--sync-interval", "1s"]), "--sync-interval"),
+        (server(&["--sync-interval", "0", "--durability", "buffered"]), "--sync-interval"),
+        (server(&["--log", "foo=bar=baz"]), "--log"),
+        (server(&["--event-ttl", "2562047788015215h"]), "100 years"),
+        (kubelet(&["--node-capacity", "cpu"]), "--node-capacity"),
+        (kubelet(&["--node-capacity", "cpu=-1"]), "--node-capacity cpu=-1"),
+        (kubelet(&["--register-with-taints", "a=b:Foo"]), "--register-with-taints"),
+        (kubelet(&["--runtime", "cri"]), "--runtime cri"),
+        (kubelet(&["--failure-backoff", "18446744073709551615"]), "--failure-backoff"),
+        (manager(&["--node-monitor-grace-period", "2562047788015215h"]), "100 years"),
+        (manager(&["--node-monitor-period", "0s"]), "--node-monitor-period"),
+        (manager(&["--node-eviction-rate", "1e308"]), "--node-eviction-rate"),
+        (manager(&["--leader-elect-renew-deadline", "20s"]), "renew deadline"),
+        (vec!["up", "--name", "../x"], "--name"),
+        (vec!["up", "--log", "foo=bar=baz"], "--log"),
+        (vec!["up", "--client-port", "7", "--secure-port", "7"], "--client-port 7 and --secure-port 7"),
+    ];
+    for (args, word) in cases {
+        let place = match args[0] {
+            "kubelet" => &["--root-dir", data][..],
+            "controller-manager" => &[],
+            _ => &["--data-dir", data],
+        };
+        says(&ends(2, &[&args, place].concat()), &[word]);
+    }
 }
