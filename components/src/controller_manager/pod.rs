@@ -50,6 +50,8 @@ pub struct Pod {
     pub placed: Timestamp,
     /// `spec.tolerations`, of those the ones that NoExecute taints may meet.
     pub tolerations: Arc<[Toleration]>,
+    /// Whether its node has taken it on: it says since when.
+    pub taken: bool,
     /// `status.phase`.
     pub phase: Phase,
     /// Since when it has been ready; none: it is not.
@@ -163,6 +165,7 @@ struct WireInitContainer {
 #[serde(rename_all = "camelCase", default)]
 struct WireStatus {
     phase: Option<String>,
+    start_time: Option<String>,
     reason: Option<String>,
     message: Option<String>,
     conditions: Option<Vec<WireCondition>>,
@@ -209,6 +212,7 @@ impl From<WirePod> for Pod {
             tolerations: shared(spec.tolerations),
             terminating: metadata.deletion_timestamp.is_some(),
             node: spec.node_name.unwrap_or_default(),
+            taken: status.start_time.is_some(),
             phase: match status.phase.as_deref() {
                 Some("Running") => Phase::Running,
                 Some("Succeeded") => Phase::Succeeded,

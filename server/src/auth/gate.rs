@@ -3,17 +3,22 @@
 //! Whoever is authenticated may do anything: this is the seam where an authorizer will stand.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use listwatch_proto::resource::{Reason, Status};
 
 use super::{ANONYMOUS, Authenticator, claims};
 use crate::registry::RequestContext;
 use crate::transport::Peer;
+
+/// How much of the body of a refused request is read, and for how long: enough for what honest clients send.
+const REFUSED_BODY_BYTES_MAX: usize = 64 << 10;
+const REFUSED_BODY_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Paths that need no identity: an exact path, or everything below one that ends with a slash.
 pub type PublicPaths = &'static [&'static str];
@@ -51,13 +56,19 @@ pub async fn guard(State(gate): State<Arc<Gate>>, mut request: Request, next: Ne
             request.extensions_mut().insert(Arc::new(context));
             next.run(request).await
         }
-        Err(status) => refuse(&request, status),
+        Err(status) => {
+            let (parts, body) = request.into_parts();
+            // An answer ahead of the body resets the stream, and some clients then show the reset instead of the answer.
+            let drained = axum::body::to_bytes(body, REFUSED_BODY_BYTES_MAX);
+            let _ = tokio::time::timeout(REFUSED_BODY_WAIT_MAX, drained).await;
+            refuse(&parts.headers, status)
+        }
     }
 }
 
 /// The refusal in the form that the client speaks: a gRPC status, or the Status object of Kubernetes.
-fn refuse(request: &Request, status: Status) -> Response {
-    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+fn refuse(headers: &HeaderMap, status: Status) -> Response {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
     if content_type.starts_with("application/grpc") {
         return tonic::Status::from(status).into_http::<tonic::body::Body>().map(Body::new);
     }

@@ -196,6 +196,27 @@ pub(super) fn read_node(expected: Expected<'_>, node: &Node<'_>) -> Result<Read,
     Ok(Read { object, strict: decoded.strict })
 }
 
+/// Decodes the body of a delete: a `DeleteOptions`, of whatever version the client writes.
+///
+/// # Errors
+/// `BadRequest` for what is no JSON, another kind, or fields of a wrong type.
+pub(super) fn read_delete_options(body: &[u8]) -> Result<Object, Status> {
+    let refused = |why: String| Status::bad_request(format!("the body of a delete must be a DeleteOptions: {why}"));
+    let node = Node::parse(body).map_err(refused)?;
+    match node.get("kind") {
+        None | Some(Node::Null) => {}
+        Some(Node::String(kind)) if matches!(&**kind, "" | "DeleteOptions") => {}
+        Some(other) => return Err(refused(format!("its kind is {}", other.to_value()))),
+    }
+    let decoded = decode("meta/v1.DeleteOptions", &node).map_err(|wrong| {
+        let mut status = refused(wrong.message.clone());
+        status.causes =
+            vec![Cause { reason: "FieldValueInvalid".to_owned(), message: wrong.message, field: wrong.field }];
+        status
+    })?;
+    Ok(Object(decoded.object))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

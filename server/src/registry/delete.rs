@@ -4,7 +4,7 @@
 //! first seen with its deletionTimestamp.
 
 use bytes::Bytes;
-use jiff::ToSpan;
+use jiff::{SignedDuration, Timestamp};
 use listwatch_proto::resource::{Kind, Object, Status, parse_time, time};
 use serde_json::Value;
 
@@ -181,7 +181,9 @@ impl Registry {
             return if granted == 0 && !pending { Step::Remove } else { Step::Pending };
         };
         let due = old.deletion_timestamp().and_then(parse_time).unwrap_or_else(|| self.now());
-        let due = due.checked_sub((granted - seconds).seconds()).unwrap_or(due);
+        let due = due.checked_sub(SignedDuration::from_secs(granted.saturating_sub(seconds))).unwrap_or(due);
+        // A grace that went beyond the calendar has no true end to count back from.
+        let due = due.min(self.now().checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX));
         // Finalizers are settled by the first deletion.
         match old.at(&["metadata", "finalizers"]) {
             Some(finalizers) => new.set(&["metadata", "finalizers"], finalizers.clone()),
@@ -194,7 +196,8 @@ impl Registry {
 
     fn mark(&self, object: &mut Object, grace: Option<i64>, seconds: i64) {
         let now = self.now();
-        let due = now.checked_add(seconds.seconds()).unwrap_or(now);
+        // What lies beyond the calendar is as far away as its end.
+        let due = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
         object.set(&["metadata", "deletionTimestamp"], time(due));
         if let Some(grace) = grace {
             object.set(&["metadata", "deletionGracePeriodSeconds"], grace);

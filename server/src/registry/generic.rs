@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use listwatch_proto::resource::{Kind, Status};
+use listwatch_proto::resource::{Kind, Object, Status};
 use tokio::sync::OnceCell;
 
 use super::cache::Caches;
@@ -262,6 +262,14 @@ impl Registry {
         blank
     }
 
+    /// The body of a delete as what it asks, over what was asked beside it.
+    ///
+    /// # Errors
+    /// `BadRequest` for a body that is no `DeleteOptions`.
+    pub(crate) fn read_delete_options(json: &[u8]) -> Result<Object, Status> {
+        super::body::read_delete_options(json)
+    }
+
     /// An object in Kubernetes' protobuf form, as JSON.
     ///
     /// # Errors
@@ -305,6 +313,11 @@ impl Registry {
     /// The cells of an object's row, one for each column; ages are as of now.
     pub fn row(&self, object: &StoredObject) -> Vec<Cell> {
         strategy(object.kind()).cells(object.object(), self.now().as_second())
+    }
+
+    /// The time, for a door that counts from it.
+    pub(crate) fn time(&self) -> Timestamp {
+        self.now()
     }
 
     /// The time, from the clock of the server.

@@ -74,6 +74,30 @@ pub(super) fn scale_of(kind: &'static Kind, stored: &StoredObject) -> Result<Sto
     Ok(StoredObject::of(kind, read_scale(stored.object()), stored.revision()))
 }
 
+/// Applies a JSON patch, one operation after the other, so that copies of copies cannot grow without bound: what is copied
+/// counts, as in kube-apiserver.
+fn apply_json(patch: &json_patch::Patch, value: &mut Value) -> Result<(), Status> {
+    let mut copied = 0;
+    for operation in &patch.0 {
+        if let json_patch::PatchOperation::Copy(copy) = operation
+            && let Some(source) = value.pointer(copy.from.as_str())
+        {
+            copied += source.to_string().len();
+            if copied > BODY_BYTES_MAX {
+                let message = format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit \
+                     {BODY_BYTES_MAX}"
+                );
+                return Err(Status::new(Reason::RequestEntityTooLarge, message));
+            }
+        }
+        json_patch::patch(value, std::slice::from_ref(operation)).map_err(|_| {
+            Status::new(Reason::Invalid, "the server rejected our request due to an error in our request")
+        })?;
+    }
+    Ok(())
+}
+
 impl Difference {
     fn read(patch: &Patch) -> Result<Self, Status> {
         if patch.body.len() > BODY_BYTES_MAX {
@@ -128,12 +152,7 @@ impl Difference {
                 json_patch::merge(value, patch);
                 Ok(())
             }
-            Form::Json(patch) => json_patch::patch(value, patch).map_err(|_| {
-                let mut status =
-                    Status::new(Reason::Invalid, "the server rejected our request due to an error in our request");
-                status.causes = Vec::new();
-                status
-            }),
+            Form::Json(patch) => apply_json(patch, value),
         }
     }
 

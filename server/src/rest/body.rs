@@ -7,9 +7,9 @@ use http::{HeaderMap, header};
 use listwatch_proto::resource::{Kind, Reason, Status};
 use serde_json::Value;
 
-use crate::registry::{DeleteOptions, PatchKind, Registry};
+use crate::registry::{DeleteOptions, PatchKind, Propagation, Registry};
 
-use super::query;
+use super::{query, yaml};
 
 /// The largest body (Kubernetes 1.36: 3 MiB).
 const BODY_BYTES_MAX: usize = 3 << 20;
@@ -20,6 +20,15 @@ const BODY_BYTES_MAX: usize = 3 << 20;
 /// `RequestEntityTooLarge`, or `BadRequest` when the client stops in the middle.
 pub(super) async fn bytes(request: Request) -> Result<Bytes, Status> {
     read(request.into_body()).await
+}
+
+/// The request with its body at hand.
+///
+/// # Errors
+/// As [`bytes`].
+pub(super) async fn whole(request: Request) -> Result<Request, Status> {
+    let (parts, body) = request.into_parts();
+    Ok(Request::from_parts(parts, Body::from(read(body).await?)))
 }
 
 async fn read(body: Body) -> Result<Bytes, Status> {
@@ -80,12 +89,12 @@ pub(super) fn patch_kind(headers: &HeaderMap) -> Result<PatchKind, Status> {
 
 /// YAML (1.1, the first document) as JSON.
 pub(super) fn from_yaml(bytes: &[u8]) -> Result<Bytes, Status> {
-    let documents = serde_norway::Deserializer::from_slice(bytes);
-    let Some(first) = documents.into_iter().next() else { return Ok(Bytes::from_static(b"{}")) };
-    let value: Value = serde::Deserialize::deserialize(first)
-        .map_err(|error| Status::bad_request(format!("error converting YAML to JSON: {error}")))?;
-    let value = if value.is_null() { Value::Object(serde_json::Map::new()) } else { value };
-    Ok(Bytes::from(value.to_string()))
+    // YAML is slow to read: the other requests of this worker go on elsewhere.
+    match tokio::task::block_in_place(|| yaml::first_document(bytes)) {
+        Ok(Value::Null) => Ok(Bytes::from_static(b"{}")),
+        Ok(value) => Ok(Bytes::from(value.to_string())),
+        Err(why) => Err(Status::bad_request(format!("error converting YAML to JSON: {why}"))),
+    }
 }
 
 /// What the body of a delete asks, over what the parameters ask.
@@ -102,20 +111,64 @@ pub(super) fn delete_options(
         return Ok(options);
     }
     let json = object(kind, headers, bytes)?;
-    let value: Value =
-        serde_json::from_slice(&json).map_err(|error| Status::bad_request(format!("the body is not JSON: {error}")))?;
-    let text = |value: &Value| value.as_str().filter(|t| !t.is_empty()).map(str::to_owned);
-    if let Some(seconds) = value["gracePeriodSeconds"].as_i64() {
+    let asked = Registry::read_delete_options(&json)?;
+    let text = |path: &[&str]| Some(asked.text(path)).filter(|t| !t.is_empty()).map(str::to_owned);
+    if let Some(seconds) = asked.int(&["gracePeriodSeconds"]) {
         options.grace_period_seconds = Some(seconds);
     }
-    if let Some(policy) = value["propagationPolicy"].as_str() {
+    if let Some(policy) = asked.at(&["propagationPolicy"]).and_then(Value::as_str) {
         options.propagation = Some(query::propagation(policy)?);
     }
-    if value["orphanDependents"].as_bool() == Some(true) {
-        options.propagation = Some(crate::registry::Propagation::Orphan);
+    if asked.flag(&["orphanDependents"]) {
+        options.propagation = Some(Propagation::Orphan);
     }
-    options.uid = text(&value["preconditions"]["uid"]).or(options.uid);
-    options.resource_version = text(&value["preconditions"]["resourceVersion"]).or(options.resource_version);
-    options.dry_run |= value["dryRun"].as_array().is_some_and(|of| of.iter().any(|v| v == "All"));
+    options.uid = text(&["preconditions", "uid"]).or(options.uid);
+    options.resource_version = text(&["preconditions", "resourceVersion"]).or(options.resource_version);
+    let dry_run = asked.at(&["dryRun"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if let Some(other) = dry_run.iter().find(|word| **word != "All") {
+        return Err(query::unknown_dry_run("DeleteOptions", other.as_str().unwrap_or_default()));
+    }
+    options.dry_run |= !dry_run.is_empty();
     Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_options(body: &str) -> Result<DeleteOptions, (u16, String)> {
+        let pods = Kind::by_name("pod").expect("known");
+        let bytes = Bytes::copy_from_slice(body.as_bytes());
+        delete_options(pods, &HeaderMap::new(), bytes, DeleteOptions::default()).map_err(|s| (s.code, s.message))
+    }
+
+    #[test]
+    fn what_a_delete_asks_is_understood_or_refused() {
+        let options = read_options(
+            r#"{"kind":"DeleteOptions","apiVersion":"policy/v1","gracePeriodSeconds":3,"dryRun":["All"],
+                "propagationPolicy":"Orphan","preconditions":{"uid":"u","resourceVersion":"7"}}"#,
+        );
+        let expected = DeleteOptions {
+            uid: Some("u".into()),
+            resource_version: Some("7".into()),
+            grace_period_seconds: Some(3),
+            propagation: Some(Propagation::Orphan),
+            dry_run: true,
+        };
+        assert_eq!(options, Ok(expected));
+        assert_eq!(read_options(""), Ok(DeleteOptions::default()));
+        for wrong in [
+            r#"{"dryRun":"All"}"#,
+            r#"{"gracePeriodSeconds":"x"}"#,
+            r#"{"preconditions":{"uid":5}}"#,
+            r#"{"preconditions":"no"}"#,
+            r#"{"kind":"Pod","apiVersion":"v1"}"#,
+            "[]",
+            "{",
+        ] {
+            assert_eq!(read_options(wrong).expect_err(wrong).0, 400, "{wrong}");
+        }
+        assert_eq!(read_options(r#"{"dryRun":["Foo"]}"#).expect_err("refused").0, 422);
+        assert_eq!(read_options(r#"{"propagationPolicy":"Sideways"}"#).expect_err("refused").0, 422);
+    }
 }

@@ -15,7 +15,7 @@ use super::objects::{Ask, encoding_of};
 use super::path::{self, Named};
 use super::query::{Query, Read};
 use super::table::Carried;
-use super::{answer, discovery, list, log, openapi, probe, watch};
+use super::{answer, body, discovery, list, log, openapi, probe, watch};
 use crate::kubelets::Kubelets;
 use crate::registry::{Registry, RequestContext, Target};
 use crate::storage::Engine;
@@ -43,7 +43,13 @@ pub(crate) fn routes(door: RestDoor, engine: Engine) -> Router {
 
 async fn serve(State(door): State<Arc<RestDoor>>, request: Request) -> Response {
     let encoding = encoding_of(&request);
-    door.answer(request).await.unwrap_or_else(|mut status| {
+    // The body is read before anything is refused: an answer ahead of it resets the stream, and some clients then show
+    // the reset instead of the answer.
+    let answer = match body::whole(request).await {
+        Ok(request) => door.answer(request).await,
+        Err(status) => Err(status),
+    };
+    answer.unwrap_or_else(|mut status| {
         if status.reason == Reason::BadRequest {
             // The field of a body that does not decode is told over gRPC; kube-apiserver has it in the words alone.
             status.causes.clear();

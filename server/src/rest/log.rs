@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::response::Response;
 use futures::{StreamExt, stream};
 use http::{HeaderValue, header};
-use listwatch_proto::resource::{Cause, Status};
+use listwatch_proto::resource::{Cause, Status, parse_time};
 use tokio_util::sync::CancellationToken;
 
 use super::query::{self, Query};
@@ -20,7 +20,7 @@ pub(super) async fn log(
     query: &Query,
     stopping: CancellationToken,
 ) -> Result<Response, Status> {
-    let answer = open_log(registry, context, kubelets, target, &log_query(query)?).await?;
+    let answer = open_log(registry, context, kubelets, target, &log_query(registry, query)?).await?;
     let pieces = stream::unfold(answer, |answer| async {
         let mut answer = answer?;
         // A log that breaks off ends the body without its last piece, which every client sees as an error.
@@ -31,14 +31,27 @@ pub(super) async fn log(
     Ok(response)
 }
 
-fn log_query(query: &Query) -> Result<LogQuery, Status> {
+/// How many seconds the log goes back: told as such, or as a time.
+fn since(registry: &Registry, query: &Query) -> Result<Option<i64>, Status> {
+    let text = query.text("sinceTime");
+    if text.is_empty() {
+        return query.int("sinceSeconds");
+    }
+    let at = parse_time(text).ok_or_else(|| {
+        Status::bad_request(format!("sinceTime: {text:?} is not a time as in RFC 3339, such as 2026-01-02T03:04:05Z"))
+    })?;
+    // A time to come would be an error as a number of seconds; as a time it is a log that shows nothing yet.
+    Ok(Some(registry.time().duration_since(at).as_secs().max(1)))
+}
+
+fn log_query(registry: &Registry, query: &Query) -> Result<LogQuery, Status> {
     let read = LogQuery {
         container: query.text("container").to_owned(),
         follow: query.flag("follow").unwrap_or(false),
         previous: query.flag("previous").unwrap_or(false),
         timestamps: query.flag("timestamps").unwrap_or(false),
         tail_lines: query.int("tailLines")?,
-        since_seconds: query.int("sinceSeconds")?,
+        since_seconds: since(registry, query)?,
         limit_bytes: query.int("limitBytes")?,
     };
     let fault = |field: &str, value: i64, why: &str| {
@@ -50,9 +63,6 @@ fn log_query(query: &Query) -> Result<LogQuery, Status> {
         (Some(lines), ..) if lines < 0 => Err(fault("tailLines", lines, "must be greater than or equal to 0")),
         (_, Some(seconds), _) if seconds < 1 => Err(fault("sinceSeconds", seconds, "must be greater than 0")),
         (_, _, Some(bytes)) if bytes < 1 => Err(fault("limitBytes", bytes, "must be greater than 0")),
-        _ if !query.text("sinceTime").is_empty() => {
-            Err(Status::bad_request("sinceTime is not served; use sinceSeconds"))
-        }
         _ => Ok(read),
     }
 }

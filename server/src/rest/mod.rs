@@ -1,7 +1,7 @@
 //! The Kubernetes REST API: a thin door over the registry, as thin as the gRPC one beside it.
 //!
 //! * [`path`]: what a path names; [`query`]: what its parameters ask; [`negotiate`]: in which form the answer goes
-//! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`]: what a client sent
+//! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`] and [`yaml`]: what a client sent
 //! * [`list`] and [`watch`]: collections, streamed; [`table`]: rows of columns; [`log`]: the log of a container
 //! * [`discovery`] and [`openapi`]: what is served; [`probe`]: version and health; [`answer`]: objects and failures as HTTP answers
 //!
@@ -22,6 +22,7 @@ mod probe;
 mod query;
 mod table;
 mod watch;
+mod yaml;
 
 pub(crate) use door::{RestDoor, routes};
 pub(crate) use probe::KUBERNETES_VERSION;

@@ -196,11 +196,7 @@ impl Query {
         match self.given("dryRun") {
             None => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => {
-                let message = format!("Unsupported value: {:?}: supported values: \"All\"", [other]);
-                let message = message.replace("[\"", "[]string{\"").replace("\"]", "\"}");
-                Err(invalid("CreateOptions", vec![fault("FieldValueNotSupported", "dryRun", message)]))
-            }
+            Some(other) => Err(unknown_dry_run("CreateOptions", other)),
         }
     }
 
@@ -227,6 +223,12 @@ impl Query {
     pub(super) fn include_object(&self) -> &str {
         self.text("includeObject")
     }
+}
+
+/// 422: a dry run of another word than `All`.
+pub(super) fn unknown_dry_run(options: &str, word: &str) -> Status {
+    let message = format!("Unsupported value: [{word:?}]: supported values: \"All\"");
+    invalid(options, vec![fault("FieldValueNotSupported", "dryRun", message)])
 }
 
 /// The policy of a word.

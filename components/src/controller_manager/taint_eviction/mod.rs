@@ -11,5 +11,5 @@
 mod plan;
 mod reconciler;
 
-pub use plan::{Standing, Stay, first_seen, stay};
+pub use plan::{Standing, Stay, first_seen, stay_of};
 pub use reconciler::TaintEvictionReconciler;

@@ -6,6 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use listwatch_proto::resource::toleration::Toleration;
 use listwatch_proto::resource::{Taint, parse_time};
 
+use crate::controller_manager::pod::Pod;
+
 /// Times in objects are cut to whole seconds: the moment itself lies at most so much later. A pod gets at least what it
 /// asks for.
 const CUT_OFF: SignedDuration = SignedDuration::from_secs(1);
@@ -39,10 +41,24 @@ pub fn first_seen<'a>(before: &[Standing], taints: impl Iterator<Item = &'a Tain
     taints.map(standing).collect()
 }
 
+/// How long a pod may stay under these taints, as far as eviction goes.
+///
+/// What has ended stays: there is nothing to end. What its node has not taken yet is the node's to refuse, so that the pod
+/// tells why it failed and its owner slows down; it is given a moment to, for it may be a lost node.
+pub fn stay_of(pod: &Pod, taints: &[Standing], now: Timestamp) -> Stay {
+    if pod.is_finished() {
+        return Stay::Forever;
+    }
+    match stay(taints, &pod.tolerations, pod.placed, now) {
+        Stay::Over if !pod.taken && later(pod.placed, ADMISSION) > now => Stay::Until(later(pod.placed, ADMISSION)),
+        stays => stays,
+    }
+}
+
 /// How long a pod with these tolerations, on its node since `placed`, may stay under these taints.
 ///
 /// Every taint must be tolerated, each by the first toleration that fits it (Kubernetes 1.36); the earliest end counts.
-pub fn stay(taints: &[Standing], tolerations: &[Toleration], placed: Timestamp, now: Timestamp) -> Stay {
+fn stay(taints: &[Standing], tolerations: &[Toleration], placed: Timestamp, now: Timestamp) -> Stay {
     let mut end: Option<Timestamp> = None;
     for standing in taints {
         let Some(used) = tolerations.iter().find(|toleration| toleration.tolerates(&standing.taint)) else {
@@ -65,6 +81,9 @@ pub fn stay(taints: &[Standing], tolerations: &[Toleration], placed: Timestamp, 
         Some(_) => Stay::Over,
     }
 }
+
+/// How long a node has to judge a pod that is new there; the time of its coming is told in whole seconds.
+const ADMISSION: SignedDuration = SignedDuration::from_secs(2);
 
 fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
     at.saturating_add(by).unwrap_or(Timestamp::MAX)
@@ -146,5 +165,22 @@ mod tests {
         let second = first_seen(&first, [&f, &e].into_iter(), at(7));
         assert_eq!(second.iter().map(|s| s.seen).collect::<Vec<_>>(), [at(7), at(1)]);
         assert_eq!(first_seen(&second, [&e].into_iter(), at(9))[0].seen, at(1));
+    }
+
+    #[test]
+    fn a_pod_that_its_node_has_not_taken_is_the_nodes_to_refuse_for_a_moment() {
+        let placed = Timestamp::from_second(1_000).expect("a time");
+        let at = |seconds: i64| placed + SignedDuration::from_secs(seconds);
+        let taints = [Standing {
+            taint: Taint { key: "k".into(), effect: "NoExecute".into(), ..Taint::default() },
+            seen: at(-5),
+        }];
+        let mut pod = Pod { placed, ..Pod::default() };
+        assert_eq!(stay_of(&pod, &taints, at(1)), Stay::Until(at(2)));
+        assert_eq!(stay_of(&pod, &taints, at(2)), Stay::Over, "the node may be lost");
+        pod.taken = true;
+        assert_eq!(stay_of(&pod, &taints, at(1)), Stay::Over);
+        pod.phase = crate::controller_manager::pod::Phase::Failed;
+        assert_eq!(stay_of(&pod, &taints, at(1)), Stay::Forever, "there is nothing to end");
     }
 }

@@ -12,7 +12,7 @@ use listwatch_proto::resource::{Object, ObjectKey};
 use parking_lot::Mutex;
 use serde_json::json;
 
-use super::{Standing, Stay, first_seen, stay};
+use super::{Standing, Stay, first_seen, stay_of};
 use crate::client::{Api, DeleteParams, Error};
 use crate::controller_manager::caches::Caches;
 use crate::controller_manager::node::Node;
@@ -107,7 +107,7 @@ impl TaintEvictionReconciler {
             // Its pods are collected as those of a node that is no more.
             return Ok(Stay::Forever);
         };
-        match stay(&self.standing(&pod.node, &node_uid, &node, now), &pod.tolerations, pod.placed, now) {
+        match stay_of(&pod, &self.standing(&pod.node, &node_uid, &node, now), now) {
             Stay::Over if pod.terminating => return gone,
             Stay::Over => {}
             stays => return Ok(stays),
@@ -132,13 +132,15 @@ impl Reconciler for TaintEvictionReconciler {
         };
         let now = self.tools.clock.now();
         let mut stays = match self.caches.nodes.get(&ObjectKey::new("", &*pod.node)) {
-            Some(node) => stay(&self.standing(&pod.node, &node.uid, &node, now), &pod.tolerations, pod.placed, now),
+            Some(node) => stay_of(&pod, &self.standing(&pod.node, &node.uid, &node, now), now),
             None => Stay::Forever,
         };
         if stays == Stay::Over {
             stays = self.evict(key, &pod.uid).await?;
         }
         match stays {
+            // What has ended by itself is no deletion that was taken back.
+            Stay::Forever if pod.is_finished() => drop(self.memory.lock().pending.remove(key)),
             Stay::Forever => self.cancel(key, &pod.uid),
             Stay::Over => drop(self.memory.lock().pending.remove(key)),
             Stay::Until(end) => {

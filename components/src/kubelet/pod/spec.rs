@@ -13,6 +13,8 @@ use super::{
 
 /// The grace of a pod that names none (Kubernetes 1.36).
 pub const GRACE_DEFAULT_SECS: i64 = 30;
+/// No process waits longer, whatever a pod says: ten years, which no clock overflows at.
+const GRACE_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// When an ended container is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,13 +107,13 @@ pub fn grace(pod: &Pod) -> Duration {
     let asked = pod.metadata.deletion_grace_period_seconds;
     let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     let seconds = asked.or(own).unwrap_or(GRACE_DEFAULT_SECS).max(1);
-    Duration::from_secs(seconds.unsigned_abs())
+    Duration::from_secs(seconds.unsigned_abs()).min(GRACE_MAX)
 }
 
 /// The time of a container that is ended because it has failed a probe: the probe's own, else the pod's.
 pub fn grace_after(pod: &Pod, container: &Container, failed: Option<Kind>) -> Duration {
     let own = failed.and_then(|kind| kind.of(container)).and_then(|probe| probe.termination_grace_period_seconds);
-    own.map_or_else(|| grace(pod), |seconds| Duration::from_secs(seconds.max(1).unsigned_abs()))
+    own.map_or_else(|| grace(pod), |seconds| Duration::from_secs(seconds.max(1).unsigned_abs()).min(GRACE_MAX))
 }
 
 /// Whether the pod is over for ever.

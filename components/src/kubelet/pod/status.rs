@@ -88,6 +88,8 @@ pub fn observe(seen: Seen<'_>) -> PodStatus {
     };
     let conditions = conditions(seen, spec, phase, &init_statuses, &app_statuses);
     let ip = |ip: &str| ip.to_owned();
+    // A pod that failed before any container was made has none to tell of: what is shown is why it failed.
+    let refused = seen.failed.is_some() && seen.containers.is_empty();
     PodStatus {
         phase: Some(phase.to_owned()),
         conditions: Some(conditions),
@@ -98,8 +100,8 @@ pub fn observe(seen: Seen<'_>) -> PodStatus {
         pod_ip: seen.pod_ip.map(ip),
         pod_ips: seen.pod_ip.map(|address| vec![PodIP { ip: ip(address) }]),
         start_time: Some(Time(seen.now)),
-        init_container_statuses: (!init_statuses.is_empty()).then_some(init_statuses),
-        container_statuses: (!app_statuses.is_empty()).then_some(app_statuses),
+        init_container_statuses: (!init_statuses.is_empty() && !refused).then_some(init_statuses),
+        container_statuses: (!app_statuses.is_empty() && !refused).then_some(app_statuses),
         qos_class: Some(qos_class(spec)),
         observed_generation: seen.pod.metadata.generation.filter(|generation| *generation > 0),
         ..PodStatus::default()

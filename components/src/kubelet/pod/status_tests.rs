@@ -198,3 +198,22 @@ fn init_containers_are_complete_when_they_have_ended_well() {
     );
     assert_eq!(status.container_statuses.expect("told")[0].started, Some(true));
 }
+
+#[test]
+fn a_pod_that_was_refused_tells_why_and_of_no_container() {
+    let pod = pod("Always");
+    let why = ("OutOfcpu".to_owned(), "Pod was rejected: …".to_owned());
+    let refused = observe(Seen {
+        pod: &pod,
+        containers: &[],
+        waiting: &Default::default(),
+        health: &BTreeMap::new(),
+        host_ip: "127.0.0.1",
+        pod_ip: None,
+        ending: true,
+        failed: Some(&why),
+        now: at(1),
+    });
+    assert_eq!((refused.phase.as_deref(), refused.reason.as_deref()), (Some("Failed"), Some("OutOfcpu")));
+    assert_eq!((refused.container_statuses, refused.init_container_statuses), (None, None));
+}

@@ -184,3 +184,31 @@ async fn damage_to_what_must_be_there_stops_nothing_else_and_can_be_undone() {
     }
     bed.make_pod("a", json!({})).await;
 }
+
+#[tokio::test]
+async fn copies_of_copies_are_refused_before_they_fill_the_memory() {
+    let bed = bed();
+    let target = Target::object(kind("configmap"), "default", "c");
+    let body = json!({"metadata": {"name": "c"}, "data": {"k": "x".repeat(1000)}});
+    bed.create(&Target::collection(kind("configmap"), "default"), &body).await.expect("made");
+    let copies: Vec<Value> = (0..30).map(|n| json!({"op": "copy", "from": "", "path": format!("/k{n}")})).collect();
+    let patch = Patch { kind: PatchKind::Json, body: Value::from(copies).to_string().into(), force: false };
+    let error = bed.registry.patch(&me(), &target, &patch, &WriteOptions::default()).await.expect_err("a bomb");
+    assert_eq!(error.code, 413, "{error:?}");
+    assert!(error.message.starts_with("Unable to complete the copy"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn a_grace_beyond_the_calendar_is_its_end() {
+    let bed = bed();
+    bed.make_pod("a", json!({})).await;
+    let placed = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n"}});
+    let target = Target::object(kind("pod"), "default", "a");
+    bed.create(&target.clone().with_subresource("binding"), &placed).await.expect("bound");
+    for (asked, year) in [(i64::MAX, "9999-"), (1, "20")] {
+        let options = DeleteOptions { grace_period_seconds: Some(asked), ..DeleteOptions::default() };
+        let deleted = bed.registry.delete(&me(), &target, &options).await.expect("marked");
+        let due = deleted.object.object().deletion_timestamp().expect("a time").to_owned();
+        assert!(due.starts_with(year), "{asked}: {due}");
+    }
+}
