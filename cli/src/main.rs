@@ -2,18 +2,22 @@
 //!
 //! This is the composition root: it reads flags, sets up logging and hands over. Invariants: no rule of the store, of
 //! the API or of a controller stands here; `main` is synchronous, so that a small process (a shim, a built-in image)
-//! never pays for an async runtime.
+//! never pays for an async runtime; what is printed goes through [`terminal`], which never panics.
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cluster;
 mod commands;
 mod connection;
 mod programs;
+mod terminal;
 mod up;
 mod usage;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use terminal::{Unwritten, tell};
 
 /// A Kubernetes-style control plane on one machine, built on list and watch.
 #[derive(Debug, Parser)]
@@ -37,15 +41,24 @@ enum Command {
 /// Exit codes: 0 done, 1 refused or failed, 2 wrong usage (clap's own).
 fn main() -> ExitCode {
     commands::answer_shell::<Cli>();
-    let outcome = match Cli::parse().command {
-        Command::Cluster(command) => up::run(command),
-        Command::Objects(command) => commands::run(command),
-        Command::Program(command) => programs::run(command),
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => match cli.command {
+            Command::Cluster(command) => up::run(command),
+            Command::Objects(command) => commands::run(command),
+            Command::Program(command) => programs::run(command),
+        },
+        // Help is no error, and goes to standard output.
+        Err(answer) => match answer.print() {
+            Err(error) if !answer.use_stderr() => Err(Unwritten::from(error).into()),
+            _ => Ok(ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))),
+        },
     };
-    match outcome {
+    let written = terminal::flush();
+    match outcome.and_then(|code| Ok(written.map(|()| code)?)) {
         Ok(code) => code,
+        Err(error) if error.downcast_ref::<Unwritten>().is_some_and(Unwritten::is_reader_gone) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", commands::with_causes(error.as_ref()));
+            tell!("error: {}", commands::with_causes(error.as_ref()));
             ExitCode::from(usage::exit_code(&error))
         }
     }

@@ -69,7 +69,9 @@ pub(crate) fn answer_shell<C: CommandFactory>() {
 
 /// The words behind `lw` as a shell gives them, and which of them is completed.
 fn words_of_shell() -> Option<(Vec<String>, usize)> {
-    let words: Vec<String> = std::env::args().skip_while(|word| word != "--").skip(2).collect();
+    // What is no text names no object, but must not take the answer from the other words.
+    let words = std::env::args_os().skip_while(|word| word != "--").skip(2);
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let index = std::env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|text| text.parse::<usize>().ok());
     let at = index.map_or(words.len().checked_sub(1)?, |index| index.saturating_sub(1));
     Some((words, at))

@@ -15,6 +15,8 @@ use super::failure::{Failure, Report};
 use super::manifest::FileArgs;
 use super::progress::Waiting;
 use super::session::{Session, SessionArgs, full_name, parse_targets};
+use crate::programs::DURATION_MAX;
+use crate::terminal::tell;
 
 /// Pauses while waiting for a server that is away.
 const RETRY: BackoffPolicy =
@@ -106,7 +108,11 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
         };
         (total, rest) = (total.saturating_add(part), &rest[unit..]);
     }
-    if text.is_empty() { Err(problem()) } else { Ok(total) }
+    match text {
+        "" => Err(problem()),
+        _ if total > DURATION_MAX => Err(format!("time: invalid duration {text:?}: longer than a hundred years")),
+        _ => Ok(total),
+    }
 }
 
 /// An object to delete.
@@ -136,7 +142,7 @@ pub(crate) async fn run(args: &DeleteArgs) -> Result<ExitCode, Failure> {
     let mut leaving = Vec::new();
     let params = params(args);
     if args.force && !doomed.is_empty() && args.dry_run == DryRun::None {
-        eprintln!(
+        tell!(
             "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. \
              The resource may continue to run on the cluster indefinitely."
         );
@@ -348,5 +354,10 @@ mod tests {
         for text in ["", "5", "s", "5x", "-1s"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+        for text in ["99999999999999999h", "18446744073709551615s", "900000h1ms", "18446744073709551615h1h"] {
+            let problem = parse_duration(text).expect_err("refused");
+            assert!(problem.ends_with("longer than a hundred years"), "{problem}");
+        }
+        assert!(std::time::Instant::now().checked_add(DURATION_MAX).is_some());
     }
 }

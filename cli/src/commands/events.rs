@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::output::{self, Form};
 use super::session::{Session, SessionArgs, kind_named};
 use super::table::Table;
+use crate::terminal::tell;
 
 /// Pauses while a watch waits for the server to come back.
 const REWATCH: BackoffPolicy =
@@ -69,9 +70,9 @@ pub(crate) async fn run(args: &EventsArgs) -> Result<ExitCode, Failure> {
     let mut shown = Shown { args, kind, table: Table::default(), is_header_due: !args.no_headers };
     if events.is_empty() && !args.watch {
         if args.all_namespaces {
-            eprintln!("No events found.");
+            tell!("No events found.");
         } else {
-            eprintln!("No events found in {} namespace.", session.namespace);
+            tell!("No events found in {} namespace.", session.namespace);
         }
         return Ok(ExitCode::SUCCESS);
     }

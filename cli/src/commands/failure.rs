@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::terminal::tell;
 use listwatch_components::client::{ConfigError, Error};
 use listwatch_proto::resource::{Reason, Status};
 
@@ -155,7 +156,7 @@ impl Report {
         if matches!(failure, Failure::ReaderGone) {
             return;
         }
-        eprintln!("{}", failure.text());
+        tell!("{}", failure.text());
         self.failed = true;
         self.usage |= matches!(failure, Failure::Usage(_));
     }
@@ -166,7 +167,7 @@ impl Report {
         for failure in failures {
             match failure {
                 Failure::Plain(text) if !is_one => {
-                    eprintln!("{text}");
+                    tell!("{text}");
                     self.failed = true;
                 }
                 failure => self.fail(failure),

@@ -80,7 +80,7 @@ impl FileArgs {
 
     /// Refuses a command that cannot do without a file.
     pub(crate) fn require(&self) -> Result<(), Failure> {
-        if self.is_empty() { Err(Failure::usage("must specify one of -f and -k")) } else { Ok(()) }
+        if self.is_empty() { Err(Failure::usage("must specify -f")) } else { Ok(()) }
     }
 
     /// Reads everything, in the order of names and documents; each object gets the namespace it will live in. Files
@@ -279,7 +279,7 @@ fn place(mut object: Object, source: &str, session: &Session) -> Result<Manifest
     let Some(kind) = object.kind() else {
         return Err(Failure::plain(format!(
             "resource mapping not found for name: \"{}\" namespace: \"{}\" from \"{source}\": no matches for kind \
-             \"{}\" in version \"{}\"\nensure CRDs are installed first",
+             \"{}\" in version \"{}\"",
             object.name(),
             object.namespace(),
             object.kind_name(),

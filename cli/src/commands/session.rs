@@ -8,6 +8,7 @@ use listwatch_proto::resource::{KINDS, Kind, Object, ObjectKey, Reason};
 
 use super::failure::{Failure, with_causes};
 use crate::connection::ConnectionArgs;
+use crate::terminal::tell;
 
 /// Flags of every command on objects.
 #[derive(Debug, Clone, Args)]
@@ -46,7 +47,7 @@ impl Session {
     pub(crate) fn open(args: &SessionArgs) -> Result<Session, Failure> {
         let found = args.connection.command(args.cluster.as_deref(), args.data_dir.as_deref());
         let (config, namespace) = found.map_err(|e| Failure::plain(with_causes(e.as_ref())))?;
-        let client = Client::new(&config)?.with_warnings(|warning| eprintln!("Warning: {warning}"));
+        let client = Client::new(&config)?.with_warnings(|warning| tell!("Warning: {warning}"));
         let is_namespace_given = args.namespace.is_some();
         Ok(Session { client, namespace: args.namespace.clone().unwrap_or(namespace), is_namespace_given })
     }
@@ -69,9 +70,9 @@ impl Session {
     /// Says on standard error that there is nothing, as kubectl does.
     pub(crate) fn say_nothing_found(&self, all_cluster_scoped: bool) {
         if all_cluster_scoped || self.namespace.is_empty() {
-            eprintln!("No resources found");
+            tell!("No resources found");
         } else {
-            eprintln!("No resources found in {} namespace.", self.namespace);
+            tell!("No resources found in {} namespace.", self.namespace);
         }
     }
 

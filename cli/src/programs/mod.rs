@@ -14,7 +14,7 @@ mod scheduler;
 mod server;
 mod shim;
 
-pub(crate) use program::CLUSTER_PIPE_FD;
+pub(crate) use program::{CLUSTER_PIPE_FD, DURATION_MAX};
 
 use std::process::ExitCode;
 

@@ -164,6 +164,8 @@ pub(crate) fn log_filter(text: &str) -> Result<String, String> {
 
 /// The longest duration that a flag takes, 100 years: what is longer is a slip, and no clock can add it to an instant.
 const SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
+/// The same as a duration.
+pub(crate) const DURATION_MAX: Duration = Duration::from_secs(SECONDS_MAX);
 
 /// The values of a flag in whole seconds, 0 to 100 years.
 pub(crate) const SECONDS: std::ops::RangeInclusive<u64> = 0..=SECONDS_MAX;
@@ -184,7 +186,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration =
         text.parse().map_err(|e| format!("{e} (a duration is written 5m, 1h30m, 100ms)"))?;
     let duration = Duration::try_from(span).map_err(|_| "must not be negative".to_owned())?;
-    if duration > Duration::from_secs(SECONDS_MAX) {
+    if duration > DURATION_MAX {
         return Err("must be at most 100 years (876000h)".to_owned());
     }
     Ok(duration)

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 
 use super::spec::Plan;
 use crate::commands::{with_causes, with_last_applied};
+use crate::terminal::{Unwritten, say, tell};
 
 /// What is applied: the example of the repository.
 const EXAMPLE: &str = include_str!("../../../examples/myapp.yaml");
@@ -33,7 +34,7 @@ const QUEUE: usize = 256;
 /// Runs the demo; what goes wrong is told, the cluster stays up.
 pub(crate) async fn run(plan: &Plan, begun: Instant) {
     if let Err(error) = chain(plan, begun).await {
-        eprintln!("demo: {}", with_causes(error.as_ref()));
+        tell!("demo: {}", with_causes(error.as_ref()));
     }
 }
 
@@ -47,24 +48,24 @@ async fn chain(plan: &Plan, begun: Instant) -> anyhow::Result<()> {
         tokio::spawn(follow(kind, watch, send.clone()));
     }
     drop(send);
-    println!("\n      ms  revision  who                 what");
+    say!("\n      ms  revision  who                 what")?;
     let applied = Instant::now();
     let (revision, word) = apply(&client, &example).await?;
     let replicas = example.int(&["spec", "replicas"]).unwrap_or(1);
     let image = example.at(&["spec", "template", "spec", "containers"]).and_then(|c| c[0]["image"].as_str());
     let what = format!("deployment/{} {word}: {replicas} replicas of {}", example.name(), image.unwrap_or("?"));
-    line(applied, begun, revision, "lw apply", &what);
+    line(applied, begun, revision, "lw apply", &what)?;
     let mut chain = Chain::new(begun, usize::try_from(replicas)?);
     let waited = tokio::time::timeout(PATIENCE, async {
         while let Some((at, kind, event)) = steps.recv().await {
-            chain.step(at, kind, &event);
+            chain.step(at, kind, &event)?;
             if chain.running() == chain.wanted && chain.pods.len() == chain.wanted {
-                return true;
+                return Ok(true);
             }
         }
-        false
+        Ok(false)
     });
-    let done = waited.await.unwrap_or(false);
+    let done = waited.await.unwrap_or(Ok::<_, Unwritten>(false))?;
     let (running, wanted, whole) = (chain.running(), chain.wanted, begun.elapsed().as_millis());
     if !done {
         table(&plan.layout.kubeconfig()).await?;
@@ -73,14 +74,14 @@ async fn chain(plan: &Plan, begun: Instant) -> anyhow::Result<()> {
             plan.layout.logs().display()
         );
     }
-    println!(
+    say!(
         "\n{running} of {wanted} pods Running {whole} ms after the start, {} ms after the Deployment was applied\n",
         applied.elapsed().as_millis()
-    );
+    )?;
     table(&plan.layout.kubeconfig()).await?;
-    println!(
+    say!(
         "\nThe cluster stays up until Ctrl-C. Try: lw get pods -w; lw scale deployment/myapp --replicas=5; lw kill scheduler"
-    );
+    )?;
     Ok(())
 }
 
@@ -147,11 +148,11 @@ impl Chain {
         self.pods.values().filter(|pod| pod.ready && pod.phase == "Running").count()
     }
 
-    fn step(&mut self, at: Instant, kind: &'static Kind, event: &WatchEvent<Object>) {
+    fn step(&mut self, at: Instant, kind: &'static Kind, event: &WatchEvent<Object>) -> Result<(), Unwritten> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => match kind.kind {
-                "ReplicaSet" => self.replica_set(at, object),
-                "Pod" => self.pod(at, object),
+                "ReplicaSet" => self.replica_set(at, object)?,
+                "Pod" => self.pod(at, object)?,
                 _ => {}
             },
             WatchEvent::Deleted(object) => {
@@ -162,18 +163,20 @@ impl Chain {
             }
             WatchEvent::Bookmark { .. } | WatchEvent::Unreadable { .. } => {}
         }
+        Ok(())
     }
 
-    fn replica_set(&mut self, at: Instant, set: &Cached<Object>) {
+    fn replica_set(&mut self, at: Instant, set: &Cached<Object>) -> Result<(), Unwritten> {
         let replicas = set.object.int(&["spec", "replicas"]).unwrap_or(0);
         let before = self.replica_sets.insert(set.key.name.clone(), replicas);
         if before != Some(replicas) {
             let who = if self.live.contains("ReplicaSet") { "controller-manager" } else { FOUND };
-            line(at, self.begun, set.revision, who, &format!("replicaset/{} wants {replicas} pods", set.key.name));
+            line(at, self.begun, set.revision, who, &format!("replicaset/{} wants {replicas} pods", set.key.name))?;
         }
+        Ok(())
     }
 
-    fn pod(&mut self, at: Instant, pod: &Cached<Object>) {
+    fn pod(&mut self, at: Instant, pod: &Cached<Object>) -> Result<(), Unwritten> {
         let object = &pod.object;
         let ready = object.condition("Ready").is_some_and(|c| c["status"] == "True");
         let now = Pod {
@@ -183,21 +186,22 @@ impl Chain {
         };
         let name = &pod.key.name;
         let before = self.pods.insert(name.clone(), now.clone());
-        let tell = |who: &str, what: &str| line(at, self.begun, pod.revision, who, &format!("pod/{name} {what}"));
+        let say_of = |who: &str, what: &str| line(at, self.begun, pod.revision, who, &format!("pod/{name} {what}"));
         if !self.live.contains("Pod") {
-            return tell(FOUND, if now.node.is_empty() { "without a node" } else { "bound to a node" });
+            return say_of(FOUND, if now.node.is_empty() { "without a node" } else { "bound to a node" });
         }
         if before.is_none() && now.node.is_empty() {
-            tell("controller-manager", "created");
+            say_of("controller-manager", "created")?;
         }
         let before = before.unwrap_or_default();
         if before.node != now.node {
-            tell("scheduler", &format!("bound to {}", now.node));
+            say_of("scheduler", &format!("bound to {}", now.node))?;
         }
         if (before.phase != now.phase || before.ready != now.ready) && now.phase != "Pending" {
             let ready = if now.ready { " and ready" } else { "" };
-            tell(&format!("kubelet-{}", now.node), &format!("{}{ready}", now.phase));
+            say_of(&format!("kubelet-{}", now.node), &format!("{}{ready}", now.phase))?;
         }
+        Ok(())
     }
 }
 
@@ -214,8 +218,8 @@ fn lives(pod: &Object) -> bool {
     statuses.is_some_and(|list| list.iter().all(|s| s["containerID"].as_str().and_then(alive).unwrap_or(false)))
 }
 
-fn line(at: Instant, begun: Instant, revision: i64, who: &str, what: &str) {
-    println!("{:>8.1}  {revision:>8}  {who:<18}  {what}", at.duration_since(begun).as_secs_f64() * 1000.0);
+fn line(at: Instant, begun: Instant, revision: i64, who: &str, what: &str) -> Result<(), Unwritten> {
+    say!("{:>8.1}  {revision:>8}  {who:<18}  {what}", at.duration_since(begun).as_secs_f64() * 1000.0)
 }
 
 /// The table that every user sees: printed by the command that every user has.

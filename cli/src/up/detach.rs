@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use super::command::UpArgs;
 use crate::cluster::{control, locate};
 use crate::commands::Waiting;
+use crate::terminal::{say, write_text};
 
 /// Starts the supervisor, waits until the cluster is ready, and leaves it running.
 ///
@@ -52,10 +53,10 @@ pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
         bail!("the cluster did not start ({status}): {}", text.trim().trim_start_matches("error: "));
     }
     if args.ready_json {
-        print!("{line}");
+        write_text(&line)?;
     } else {
         let ms = serde_json::from_str::<serde_json::Value>(&line).ok().and_then(|v| v["ms"].as_u64()).unwrap_or(0);
-        println!("cluster {:?} is ready after {ms} ms; stop it with `lw down{}`", layout.name, layout.flags());
+        say!("cluster {:?} is ready after {ms} ms; stop it with `lw down{}`", layout.name, layout.flags())?;
     }
     Ok(ExitCode::SUCCESS)
 }

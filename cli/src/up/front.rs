@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::{command::UpArgs, spec::Plan};
 use crate::cluster::control::ClusterStatus;
+use crate::terminal::{Unwritten, say, tell};
 
 /// When a component has not become ready by then, a person wants to know which.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,7 +37,8 @@ pub(crate) async fn show(args: UpArgs, plan: Plan, mut status: watch::Receiver<C
     if args.ready_json {
         ready_line(&plan, ms);
     } else {
-        greet(&plan, ms);
+        // The cluster serves its clients also if nobody can read this.
+        greet(&plan, ms).unwrap_or_else(|error| tell!("error: {error}"));
     }
     if args.demo {
         super::demo::run(&plan, begun).await;
@@ -47,7 +49,7 @@ fn complain(plan: &Plan, status: &ClusterStatus) {
     for component in status.components.iter().filter(|c| c.state != "Running") {
         let log = plan.layout.log(&component.name);
         let exit = if component.last_exit.is_empty() { "" } else { ", last ended with " };
-        eprintln!("{} is {}{exit}{}: see {}", component.name, component.state, component.last_exit, log.display());
+        tell!("{} is {}{exit}{}: see {}", component.name, component.state, component.last_exit, log.display());
     }
 }
 
@@ -65,18 +67,18 @@ fn ready_line(plan: &Plan, ms: u64) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-fn greet(plan: &Plan, ms: u64) {
+fn greet(plan: &Plan, ms: u64) -> Result<(), Unwritten> {
     let name = plan.layout.flags();
     let nodes = plan.nodes.len();
-    println!(
+    say!(
         "cluster {:?} is ready after {ms} ms: {nodes} nodes, data in {}",
         plan.layout.name,
         plan.layout.root.display()
-    );
-    println!("  API   https://127.0.0.1:{}   lw get nodes{name}", plan.secure_port);
-    println!(
+    )?;
+    say!("  API   https://127.0.0.1:{}   lw get nodes{name}", plan.secure_port)?;
+    say!(
         "  etcd  https://127.0.0.1:{}   eval $(lw env{name}); etcdctl get --prefix /registry --keys-only",
         plan.client_port
-    );
-    println!("  stop  Ctrl-C, or lw down{name}");
+    )?;
+    say!("  stop  Ctrl-C, or lw down{name}")
 }

@@ -8,6 +8,7 @@ use crate::cluster::{
     control::{self, ClusterStatus, ComponentStatus, Request},
     locate,
 };
+use crate::terminal::{say, write_text};
 
 fn layout(args: &NameArgs) -> anyhow::Result<Layout> {
     locate::cluster(args.name.as_deref(), args.data_dir.as_deref())
@@ -24,7 +25,7 @@ pub(crate) fn order(args: &NameArgs, request: Request) -> anyhow::Result<ExitCod
         Request::Restart(name) => (name, "restarted"),
         Request::Status | Request::Down => unreachable!("these are no orders to a component"),
     };
-    println!("{} {done}", status.component(name).map_or(name.as_str(), |c| c.name.as_str()));
+    say!("{} {done}", status.component(name).map_or(name.as_str(), |c| c.name.as_str()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn down(args: &NameArgs) -> anyhow::Result<ExitCode> {
     // The lock is the supervisor's for its life; waiting for it is waiting for its last breath.
     let lock = std::fs::File::open(layout.lock())?;
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)?;
-    println!("cluster {:?} stopped; its data stays in {}", layout.name, layout.root.display());
+    say!("cluster {:?} stopped; its data stays in {}", layout.name, layout.root.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -44,13 +45,13 @@ pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let layout = layout(&args.cluster)?;
     let status = control::ask(&layout, &Request::Status)?;
     if args.output.is_some() {
-        println!("{}", serde_json::to_string_pretty(&with_memory(&status)?)?);
+        say!("{}", serde_json::to_string_pretty(&with_memory(&status)?)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    println!("cluster {:?}, supervisor pid {}, data in {}", status.name, status.supervisor_pid, status.data_dir);
+    say!("cluster {:?}, supervisor pid {}, data in {}", status.name, status.supervisor_pid, status.data_dir)?;
     let mut rows = vec![["COMPONENT", "STATE", "PID", "RESTARTS", "AGE", "MEMORY", "ADDRESSES"].map(str::to_owned)];
     rows.extend(status.components.iter().map(row));
-    print!("{}", columns(&rows));
+    write_text(&columns(&rows))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -123,7 +124,7 @@ pub(crate) fn env(args: &NameArgs) -> anyhow::Result<ExitCode> {
         ("ETCDCTL_KEY", pki.join("admin.key").display().to_string()),
     ];
     for (name, value) in variables {
-        println!("export {name}={}", quoted(&value));
+        say!("export {name}={}", quoted(&value))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -18,6 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::{command::UpArgs, ports, spec::Plan};
 use crate::{
     cluster::{Layout, layout::ClusterFile, locate},
+    terminal::tell,
     usage,
 };
 
@@ -111,7 +112,7 @@ fn wait_for_old_processes(layout: &Layout) -> anyhow::Result<()> {
                 bail!("{} is still held by {}: stop that process first", path.display(), holder(&path));
             }
             if !said {
-                eprintln!("waiting for {} of the cluster before to end", holder(&path));
+                tell!("waiting for {} of the cluster before to end", holder(&path));
                 said = true;
             }
             std::thread::sleep(LOCK_RETRY);

@@ -25,6 +25,7 @@ use super::{
     spawn::{self, News},
     spec::{Class, Plan},
 };
+use crate::terminal::tell;
 use crate::{
     cluster::control::{ClusterStatus, Request},
     commands::with_causes,
@@ -46,13 +47,13 @@ pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let prepared = prepare::prepare(args)?;
     for note in &prepared.notes {
-        eprintln!("{note}");
+        tell!("{note}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (outcome, lifeline) = runtime.block_on(run(args, &prepared, begun))?;
     drop(runtime);
     if !lifeline.cut_and_wait(PODS_LIMIT) {
-        eprintln!("some processes of pods did not end within {PODS_LIMIT:?}");
+        tell!("some processes of pods did not end within {PODS_LIMIT:?}");
         return Ok(ExitCode::FAILURE);
     }
     Ok(outcome)
@@ -113,7 +114,7 @@ impl Supervisor<'_> {
                 _ = hangup.recv() => break,
             }
         }
-        eprintln!("stopping cluster {:?}", self.plan.layout.name);
+        tell!("stopping cluster {:?}", self.plan.layout.name);
         self.stop_all(&mut news).await;
         Ok((ExitCode::SUCCESS, self.lifeline))
     }
@@ -269,7 +270,7 @@ impl Supervisor<'_> {
                     Some(message) = news.recv() => self.hear(message),
                     () = program::sleep_until(Some(deadline)) => {
                         for index in of_class.iter().filter(|i| self.components[**i].pid != 0) {
-                            eprintln!("{} does not stop: killing it", self.components[*index].spec.name);
+                            tell!("{} does not stop: killing it", self.components[*index].spec.name);
                             self.signal(*index, Signal::KILL);
                         }
                         // A killed process always ends: its news are all that is waited for.

@@ -26,7 +26,7 @@ pub struct Selected {
 pub fn load_kubeconfig(path: &Path, context: Option<&str>) -> Result<Selected, ConfigError> {
     let bytes = read(path)?;
     let file = File { path };
-    let config: Kubeconfig = serde_norway::from_slice(&bytes).map_err(|e| file.wrong(e))?;
+    let config: Kubeconfig = serde_norway::from_slice(&bytes).map_err(|e| file.wrong(not_a_kubeconfig(&e)))?;
     let selected = config.select(context).map_err(|e| file.wrong(e))?;
     file.refuse(selected.cluster.other.keys())?;
     let mut client = ClientConfig::new(selected.cluster.server.as_str());
@@ -113,6 +113,18 @@ impl File<'_> {
     }
 }
 
+/// Where and why a file is no kubeconfig, without a word of what stands in it: it may be any file (one of passwords, too),
+/// and messages end in logs. The words behind the last `expected` are this program's own.
+fn not_a_kubeconfig(error: &serde_norway::Error) -> String {
+    let place = error.location().map_or_else(String::new, |at| format!(", line {}, column {}", at.line(), at.column()));
+    let text = error.to_string();
+    let expected = text.rsplit_once(", expected ").map(|(_, rest)| rest.split(" at line ").next().unwrap_or(rest));
+    match expected {
+        Some(expected) => format!("not a kubeconfig{place}: expected {}", expected.replace("struct ", "a map of a ")),
+        None => format!("not a kubeconfig{place}: not the YAML that one is written in"),
+    }
+}
+
 fn read(path: &Path) -> Result<Vec<u8>, ConfigError> {
     std::fs::read(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })
 }
@@ -145,6 +157,24 @@ mod tests {
         assert_eq!(selected.config.certificate_authority.as_deref(), Some(&b"CA"[..]));
         assert_eq!(selected.config.token.as_deref(), Some("from-file"));
         assert_eq!((selected.namespace.as_str(), selected.is_ours), ("default", false));
+    }
+
+    #[test]
+    fn a_file_that_is_no_kubeconfig_is_refused_without_its_content() {
+        for text in [
+            "root:s3cret:0:0::/root:/bin/bash\nbin:s3cret:1\n",
+            "clusters: s3cret\n",
+            "clusters: [{name: a, cluster: {server: [s3cret, ', expected ']}}]\n",
+            "contexts: [{name: {s3cret: 1}}]\n",
+            "users: [{name: a, user: {token: {s3cret: 1}}}]\n",
+            "s3cret: {\n",
+            "s3cret: *s3cret\n",
+            "clusters: []\nclusters: [s3cret]\n",
+        ] {
+            let error = load(text).expect_err(text).to_string();
+            assert!(error.contains("config: not a kubeconfig"), "{error}");
+            assert!(!error.contains("s3cret"), "{error}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::super::manifest::{FileArgs, Manifest, for_each_manifest};
 use super::super::output::PrintArgs;
 use super::super::session::{Session, SessionArgs, full_name};
 use super::three_way::{merge_patch, three_way};
+use crate::terminal::tell;
 
 /// The annotation that remembers what was applied (kubectl's own).
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -192,7 +193,7 @@ fn patch_for(manifest: &Manifest, wanted: &Object, live: &Object, is_first: bool
         None => {
             let plural = manifest.kind.name();
             if is_first {
-                eprintln!(
+                tell!(
                     "Warning: resource {plural}/{name} is missing the {LAST_APPLIED} annotation which is required by \
                      lw apply. lw apply should only be used on resources created declaratively by either lw create \
                      --save-config or lw apply. The missing annotation will be patched automatically."
@@ -207,7 +208,7 @@ fn patch_for(manifest: &Manifest, wanted: &Object, live: &Object, is_first: bool
         return None;
     }
     if live.is_terminating() && is_first {
-        eprintln!("Warning: Detected changes to resource {name} which is currently being deleted.");
+        tell!("Warning: Detected changes to resource {name} which is currently being deleted.");
     }
     // Lists are sent whole, as they were here: not over what somebody has changed since.
     let metadata = patch.entry("metadata").or_insert_with(|| Value::Object(Map::new()));

@@ -17,6 +17,7 @@ use crate::commands::failure::{Failure, Report, with_causes};
 use crate::commands::manifest::parse_edited;
 use crate::commands::output::PrintArgs;
 use crate::commands::session::{Session, full_name};
+use crate::terminal::tell;
 
 /// How often a patch is made anew when the object changed under it.
 const TRIES_MAX: u32 = 5;
@@ -98,7 +99,7 @@ impl Edit<'_> {
             last = Some(path.clone());
             if without_comments(&edited) == without_comments(&original) {
                 remove(&path);
-                eprintln!("Edit cancelled, no changes made.");
+                tell!("Edit cancelled, no changes made.");
                 return Ok(ExitCode::SUCCESS);
             }
             match self.save(&edited, &path).await.inspect_err(|_| keep(&path))? {
@@ -113,7 +114,7 @@ impl Edit<'_> {
     async fn save(&self, edited: &str, path: &Path) -> Result<Round, Failure> {
         if without_comments(edited).trim().is_empty() {
             let first = &self.originals[0];
-            eprintln!("error: {} {:?} is invalid", resource_of(first), first.name());
+            tell!("error: {} {:?} is invalid", resource_of(first), first.name());
             let head = format!("{} {:?} was not valid", resource_of(first), first.name());
             return Ok(Round::Again(vec![Reason { head, faults: vec!["the edited file holds no object".to_owned()] }]));
         }
@@ -143,7 +144,7 @@ impl Edit<'_> {
                 Err(Error::Status(status))
                     if matches!(status.reason, StatusReason::Invalid | StatusReason::BadRequest) =>
                 {
-                    eprintln!("error: {} {:?} is invalid", resource_of(object), object.name());
+                    tell!("error: {} {:?} is invalid", resource_of(object), object.name());
                     let faults: Vec<_> =
                         status.causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
                     let faults = if faults.is_empty() { vec![status.message.clone()] } else { faults };
@@ -244,7 +245,7 @@ fn refusal(object: &Object, error: &Error, path: &Path) -> Failure {
 }
 
 fn keep(path: &Path) {
-    eprintln!("A copy of your changes has been stored to {:?}", path.display().to_string());
+    tell!("A copy of your changes has been stored to {:?}", path.display().to_string());
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use super::fetch::{Wanted, decode};
 use super::shape::Shape;
 use crate::commands::failure::Failure;
 use crate::commands::table::Table;
+use crate::terminal::tell;
 
 /// Pauses while a watch waits for the server to come back.
 const REWATCH: BackoffPolicy =
@@ -37,7 +38,7 @@ impl Get<'_> {
             return Ok(self.report.exit_code());
         }
         if self.sort_key.is_some() {
-            eprintln!("warning: --watch requested, --sort-by will be ignored for watch events received");
+            tell!("warning: --watch requested, --sort-by will be ignored for watch events received");
         }
         let mut shown = Shown { table: Table::default(), columns: first.columns, is_header_due: !self.args.no_headers };
         if !self.args.watch_only {

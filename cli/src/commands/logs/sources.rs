@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::commands::failure::Failure;
 use crate::commands::session::{Session, kind_named};
+use crate::terminal::tell;
 
 /// The annotation that names the container meant when none is named (kubectl's own).
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
@@ -64,7 +65,7 @@ fn of_pods(kind: &Kind, name: &str, mut pods: Vec<Object>, choice: &Choice<'_>) 
         return all_of(&pods, choice);
     }
     if pods.len() > 1 {
-        eprintln!("Found {} pods, using pod/{}", pods.len(), first.name());
+        tell!("Found {} pods, using pod/{}", pods.len(), first.name());
     }
     of_pod(first, choice)
 }
@@ -143,11 +144,11 @@ fn of_pod(pod: &Object, choice: &Choice<'_>) -> Result<Vec<Source>, Failure> {
         if is_there(name) {
             return Ok(vec![source(&name.to_owned())]);
         }
-        eprintln!("Default container name {name:?} not found in pod {}", pod.name());
+        tell!("Default container name {name:?} not found in pod {}", pod.name());
     }
     let Some(first) = containers.first() else { return Ok(Vec::new()) };
     if containers.len() + init.len() > 1 && !choice.all_pods {
-        eprintln!("Defaulted container {first:?} out of: {}", all_names(pod));
+        tell!("Defaulted container {first:?} out of: {}", all_names(pod));
     }
     Ok(vec![source(first)])
 }

@@ -12,6 +12,7 @@ use super::lines::Lines;
 use super::sources::Source;
 use crate::commands::failure::Failure;
 use crate::commands::session::{Session, kind_named};
+use crate::terminal::tell;
 
 /// What is to be shown, and how.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(super) struct Streams {
 pub(super) async fn show(session: &Session, streams: &Streams) -> Result<ExitCode, Failure> {
     let failed = |failure: Failure| {
         if streams.ignore_errors {
-            eprintln!("{}", failure.text());
+            tell!("{}", failure.text());
             return Ok(());
         }
         Err(failure)
