@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::output::{self, Form};
 use super::session::{Session, SessionArgs, kind_named};
 use super::table::Table;
-use crate::terminal::tell;
+use crate::terminal::{on_one_line, tell};
 
 /// Pauses while a watch waits for the server to come back.
 const REWATCH: BackoffPolicy =
@@ -158,10 +158,10 @@ impl Shown<'_> {
                 format!("{}/{}", event.text(&["involvedObject", "kind"]), event.text(&["involvedObject", "name"]));
             let mut line = vec![
                 interval(event, now),
-                event.text(&["type"]).to_owned(),
-                event.text(&["reason"]).to_owned(),
-                object,
-                event.text(&["message"]).trim().to_owned(),
+                on_one_line(event.text(&["type"])).into_owned(),
+                on_one_line(event.text(&["reason"])).into_owned(),
+                on_one_line(&object).into_owned(),
+                on_one_line(event.text(&["message"]).trim()).into_owned(),
             ];
             if self.args.all_namespaces {
                 line.insert(0, event.namespace().to_owned());

@@ -205,8 +205,9 @@ struct Document<'a> {
     text: &'a str,
 }
 
-/// The documents of a file, split at lines of three dashes.
+/// The documents of a file, split at lines of three dashes. A byte order mark at its beginning says nothing.
 fn documents(text: &str) -> Vec<Document<'_>> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut found = Vec::new();
     let (mut start, mut start_line) = (0, 1);
     let mut offset = 0;
@@ -233,8 +234,8 @@ fn parse(source: &str, document: &Document<'_>) -> Result<Option<Value>, Failure
         let line = document.line + below;
         Failure::plain(format!("error parsing {source}: document {}, line {line}: {why}", document.number))
     };
-    if let Some(below) = too_deep(document.text) {
-        return Err(refuse(below, "recursion limit exceeded"));
+    if let Some((below, most)) = too_deep(document.text) {
+        return Err(refuse(below, &format!("nested too deep: more than {most} brackets are open")));
     }
     if document.text.trim_start().starts_with('{')
         && let Ok(StrictValue(value)) = serde_json::from_str(document.text)
@@ -314,6 +315,15 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_skipped() {
+        for text in ["\u{feff}a: 1\n", "\u{feff}---\na: 1\n", "\u{feff}{\"a\": 1}", "\u{feff}# c\r\na: 1\r\n"] {
+            let all = documents(text);
+            assert_eq!(all.len(), 1, "{text:?}");
+            assert_eq!(parse("x", &all[0]).expect("YAML"), Some(serde_json::json!({"a": 1})), "{text:?}");
+        }
+    }
+
+    #[test]
     fn a_fault_names_file_document_and_line() {
         let text = "a: 1\n---\nb:\n  c: 1\n d: {}\n";
         let all = documents(text);
@@ -334,10 +344,11 @@ mod tests {
 
     #[test]
     fn a_document_nested_without_end_is_refused_at_once() {
-        for open in ["{\"a\":", "{a: ", "["] {
-            let text = open.repeat(100_000);
+        for (begin, open, most) in [("", "{\"a\":", 128), ("", "{a: ", 128), ("", "[", 128), ("a: ", "[", 512)] {
+            let text = begin.to_owned() + &open.repeat(100_000);
             let error = parse("x", &documents(&text)[0]).expect_err("refused").text();
-            assert_eq!(error, "error: error parsing x: document 1, line 1: recursion limit exceeded");
+            let why = format!("nested too deep: more than {most} brackets are open");
+            assert_eq!(error, format!("error: error parsing x: document 1, line 1: {why}"));
         }
     }
 }

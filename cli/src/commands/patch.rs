@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use listwatch_components::client::Patch;
 use listwatch_proto::resource::{Kind, Object};
-use serde_json::Value;
 
 use super::apply::{DryRun, Validation, write_params};
 use super::choice::{Selection, SelectionArgs};
@@ -14,6 +13,7 @@ use super::failure::{Failure, Report};
 use super::output::{PrintArgs, Printer};
 use super::selection::Chosen;
 use super::session::{Session, full_name};
+use super::strict_value::{StrictValue, too_deep};
 
 /// Change parts of objects
 ///
@@ -123,7 +123,11 @@ fn read(kind: Option<&str>, text: &str) -> Result<Patch, Failure> {
     if let Some(word) = kind.as_deref().filter(|word| !["json", "merge", "strategic"].contains(word)) {
         return Err(Failure::usage(format!("--type must be one of [json merge strategic], not {word:?}")));
     }
-    let value: Value =
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if let Some((_, most)) = too_deep(text) {
+        return Err(Failure::plain(format!("the patch is nested too deep: more than {most} brackets are open")));
+    }
+    let StrictValue(value) =
         serde_norway::from_str(text).map_err(|error| Failure::plain(format!("unable to parse {text:?}: {error}")))?;
     match kind.as_deref() {
         Some("json") if value.is_array() => Ok(Patch::Json(value)),
@@ -142,6 +146,16 @@ fn read(kind: Option<&str>, text: &str) -> Result<Patch, Failure> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_patch_is_read_as_carefully_as_a_manifest() {
+        let refusal = |text: &str| read(None, text).expect_err("refused").text();
+        assert_eq!(
+            refusal(&"[".repeat(100_000)),
+            "error: the patch is nested too deep: more than 128 brackets are open"
+        );
+        assert!(refusal("{\"a\": 1, \"a\": 2}").contains("duplicate key \"a\""));
+    }
 
     #[test]
     fn a_patch_is_strategic_unless_another_type_is_named() {

@@ -2,27 +2,64 @@
 //!
 //! Parsers of JSON and of YAML let the last of equal keys win, so that a slip in a manifest would go unseen; here it is
 //! refused (kubectl 1.36 with strict validation does so, too). The parser adds where the key stands.
+//!
+//! Invariant: a small file costs little. Aliases of YAML let a line stand for megabytes, so what is built has a budget; a
+//! YAML parser needs minutes for brackets that are never closed, so they are counted before.
 
+use std::cell::Cell;
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 /// Nesting at which both parsers refuse; deeper documents are refused before they are parsed.
 const DEPTH_MAX: usize = 128;
+/// Brackets that may be open in a document in block style: texts in it (scripts, patterns) may have some without a
+/// partner, so it is more than parsers take, and still few enough for them to find out soon.
+const OPEN_MAX: usize = 512;
+/// What a document may come to when it is built: far more than a server takes, and nothing to a machine.
+const BYTES_MAX: usize = 64 << 20;
 
 /// A value none of whose maps names a key twice.
 pub(super) struct StrictValue(pub(super) Value);
 
 impl<'de> Deserialize<'de> for StrictValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(StrictValue)
+        let left = Cell::new(BYTES_MAX);
+        StrictVisitor { left: &left }.deserialize(deserializer).map(StrictValue)
     }
 }
 
-struct StrictVisitor;
+/// Builds one value, and what is in it, from one budget.
+#[derive(Clone, Copy)]
+struct StrictVisitor<'a> {
+    /// Bytes that may still be built.
+    left: &'a Cell<usize>,
+}
 
-impl<'de> Visitor<'de> for StrictVisitor {
+impl StrictVisitor<'_> {
+    /// Takes bytes from the budget before they are built.
+    fn spend<E: Error>(self, bytes: usize) -> Result<(), E> {
+        match self.left.get().checked_sub(bytes) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => Err(E::custom(format!("the document comes to more than {} MiB", BYTES_MAX >> 20))),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for StrictVisitor<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.spend(size_of::<Value>())?;
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for StrictVisitor<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,16 +95,18 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        self.spend(value.len())?;
         Ok(Value::String(value.to_owned()))
     }
 
     fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
+        self.spend(value.len())?;
         Ok(Value::String(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(StrictValue(item)) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -79,20 +118,20 @@ impl<'de> Visitor<'de> for StrictVisitor {
             if map.contains_key(&key) {
                 return Err(A::Error::custom(format!("duplicate key {key:?}")));
             }
-            let StrictValue(value) = entries.next_value()?;
+            self.spend(key.len() + size_of::<String>())?;
+            let value = entries.next_value_seed(self)?;
             map.insert(key, value);
         }
         Ok(Value::Object(map))
     }
 }
 
-/// The line, counted from zero, at which a document in braces or brackets (JSON, or YAML's flow style) is nested deeper
-/// than any parser takes; `None`: nowhere, or it is in block style. A YAML parser would need minutes to find out.
-pub(super) fn too_deep(document: &str) -> Option<usize> {
+/// The line, counted from zero, at which more brackets are open than any parser takes, and how many that are; `None`:
+/// nowhere. A YAML parser would need minutes to find out. Brackets in quotes and comments are none.
+pub(super) fn too_deep(document: &str) -> Option<(usize, usize)> {
     let begins = document.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with('#'))?;
-    if !begins.starts_with(['{', '[']) {
-        return None;
-    }
+    let is_flow = begins.starts_with(['{', '[']);
+    let most = if is_flow { DEPTH_MAX } else { OPEN_MAX };
     let (mut depth, mut line) = (0_usize, 0);
     // What a character means depends on the one before, and on that before but for spaces.
     let (mut before, mut token_before) = (' ', ' ');
@@ -107,12 +146,18 @@ pub(super) fn too_deep(document: &str) -> Option<usize> {
                 before = '\n';
                 continue;
             }
-            '"' | '\'' if "{[,: ".contains(token_before) => line += skip_quoted(c, &mut chars),
+            '"' | '\'' if begins_quote(before, token_before, depth) => {
+                // One without an end is none: it must not hide what follows.
+                let mut rest = chars.clone();
+                if let Some(lines) = skip_quoted(c, &mut rest) {
+                    (chars, line) = (rest, line + lines);
+                }
+            }
             '\n' => line += 1,
             _ => {}
         }
-        if depth > DEPTH_MAX {
-            return Some(line);
+        if depth > most {
+            return Some((line, most));
         }
         before = c;
         if !c.is_whitespace() {
@@ -122,20 +167,25 @@ pub(super) fn too_deep(document: &str) -> Option<usize> {
     None
 }
 
-/// Goes behind the closing quote; the line breaks on the way.
-fn skip_quoted(quote: char, chars: &mut std::str::Chars<'_>) -> usize {
+/// Whether a quotation mark behind these characters begins a quoted text, where a value may begin, or stands in a word.
+fn begins_quote(before: char, token_before: char, depth: usize) -> bool {
+    if depth > 0 { "{[,: ".contains(token_before) } else { before.is_whitespace() && ":-? ".contains(token_before) }
+}
+
+/// Goes behind the closing quote; the line breaks on the way, `None` if there is none.
+fn skip_quoted(quote: char, chars: &mut std::str::Chars<'_>) -> Option<usize> {
     let mut lines = 0;
     while let Some(c) = chars.next() {
         match c {
             '\\' if quote == '"' => {
-                chars.next();
+                lines += usize::from(chars.next() == Some('\n'));
             }
             '\n' => lines += 1,
-            c if c == quote => break,
+            c if c == quote => return Some(lines),
             _ => {}
         }
     }
-    lines
+    None
 }
 
 #[cfg(test)]
@@ -165,12 +215,31 @@ mod tests {
     fn depth_is_found_without_parsing() {
         let nested = |n: usize| format!("# c\n{}1{}", "{\"a\":\n".repeat(n), "}".repeat(n));
         assert_eq!(too_deep(&nested(DEPTH_MAX)), None);
-        assert_eq!(too_deep(&nested(DEPTH_MAX + 1)), Some(DEPTH_MAX + 1));
+        assert_eq!(too_deep(&nested(DEPTH_MAX + 1)), Some((DEPTH_MAX + 1, DEPTH_MAX)));
         assert!(too_deep(&"[".repeat(100_000)).is_some());
+        // Behind a key, too, and behind a quotation mark that is part of a word.
+        for begin in ["a: 1\nb: ", "a: 1\nb: &x ", "a: don't\nb: ", "a: x -'\nb: ", "- 1\n- "] {
+            let text = format!("{begin}{}", "[".repeat(OPEN_MAX + 1));
+            assert_eq!(too_deep(&text), Some((begin.matches('\n').count(), OPEN_MAX)), "{begin}");
+        }
         // Brackets in texts and comments, and those of block style, are none.
         let brackets = "[".repeat(200);
         let text = format!("{{a: \"\\\"{brackets}\", b: '{brackets}', # {brackets}\n c: don't}}");
         assert_eq!(too_deep(&text), None);
         assert_eq!(too_deep(&format!("a: |\n  {brackets}\n")), None);
+    }
+
+    #[test]
+    fn aliases_do_not_multiply_without_end() {
+        let bomb = format!("a: &a \"{}\"\nb:\n{}", "x".repeat(1 << 20), "- *a\n".repeat(100));
+        let error = serde_norway::from_str::<StrictValue>(&bomb).err().expect("refused").to_string();
+        assert!(error.contains("the document comes to more than 64 MiB"), "{error}");
+        let few = format!("a: &a \"{}\"\nb:\n{}", "x".repeat(1 << 20), "- *a\n".repeat(10));
+        assert!(serde_norway::from_str::<StrictValue>(&few).is_ok());
+        // Many small values cost, too.
+        let empty = "- &a [[], [], [], [], [], [], [], []]\n".to_owned() + &"- *a\n".repeat(1 << 10);
+        assert!(serde_norway::from_str::<StrictValue>(&empty).is_ok());
+        let keys = format!("- &a {{{}: 1}}\n{}", "k".repeat(1 << 16), "- *a\n".repeat(1100));
+        assert!(serde_norway::from_str::<StrictValue>(&keys).is_err());
     }
 }

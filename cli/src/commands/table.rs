@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use crate::terminal::escaped;
+
 /// No column is narrower, its gap included (kubectl's own number).
 const WIDTH_MIN: usize = 6;
 /// Spaces between columns.
@@ -15,14 +17,18 @@ pub(crate) struct Table {
 
 impl Table {
     /// Prints rows. Widths are kept, so that rows that come later stand under those before.
+    /// Control characters are shown, as kubectl shows them.
     pub(crate) fn print(&mut self, out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
-        for row in rows {
+        let shown =
+            |row: &'_ Vec<String>| -> Vec<String> { row.iter().map(|cell| escaped(cell).into_owned()).collect() };
+        let rows: Vec<Vec<String>> = rows.iter().map(shown).collect();
+        for row in &rows {
             self.widths.resize(self.widths.len().max(row.len()), WIDTH_MIN);
             for (width, cell) in self.widths.iter_mut().zip(row) {
                 *width = (*width).max(cell.chars().count() + GAP);
             }
         }
-        for row in rows {
+        for row in &rows {
             let mut line = String::new();
             for (index, (cell, width)) in row.iter().zip(&self.widths).enumerate() {
                 line.push_str(cell);
@@ -48,5 +54,8 @@ mod tests {
         table.print(&mut out, &[row(&["a", "1/1", "7s"])]).expect("memory");
         let text = String::from_utf8(out).expect("text");
         assert_eq!(text, "NAME    READY   AGE\nalder   1/1     5s\na       1/1     7s\n");
+        let mut out = Vec::new();
+        Table::default().print(&mut out, &[row(&["a\x1b[2Jb", "x"])]).expect("memory");
+        assert_eq!(String::from_utf8(out).expect("text"), "a^[[2Jb   x\n");
     }
 }

@@ -147,7 +147,8 @@ async fn apply(args: &ApplyArgs, session: &Session, manifest: &Manifest) -> Resu
             // The server knows spellings of one value that are equal (0.5 and 500m): then nothing has changed.
             Ok(patched) if is_same(&patched.object, &live.object) => return Ok((patched.object, "unchanged")),
             Ok(patched) => return Ok((patched.object, "configured")),
-            Err(error) if error.is_conflict() && tries < TRIES_MAX => tries += 1,
+            // A version that the manifest names is wanted, not one that was read a moment ago.
+            Err(error) if error.is_conflict() && tries < TRIES_MAX && !names_version(&manifest.object) => tries += 1,
             Err(error) => return Err(Failure::during(manifest.context("patching"), error)),
         }
     }
@@ -210,10 +211,17 @@ fn patch_for(manifest: &Manifest, wanted: &Object, live: &Object, is_first: bool
     if live.is_terminating() && is_first {
         tell!("Warning: Detected changes to resource {name} which is currently being deleted.");
     }
-    // Lists are sent whole, as they were here: not over what somebody has changed since.
+    // Lists are sent whole, as they were here: not over what somebody has changed since. A version in the manifest stays,
+    // as with kubectl: whoever names one wants to be told if it is no longer the object's.
+    let guard = if names_version(wanted) { wanted } else { live };
     let metadata = patch.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    metadata["resourceVersion"] = live.at(&["metadata", "resourceVersion"]).cloned().unwrap_or(Value::Null);
+    metadata["resourceVersion"] = guard.at(&["metadata", "resourceVersion"]).cloned().unwrap_or(Value::Null);
     Some((Value::Object(patch), Object(next)))
+}
+
+/// Whether it says of which version it is made.
+fn names_version(object: &Object) -> bool {
+    !object.text(&["metadata", "resourceVersion"]).is_empty()
 }
 
 /// The object with the memory of itself.
@@ -226,4 +234,31 @@ pub(crate) fn with_last_applied(object: &Object) -> Object {
     let memory = Value::Object(bare.0.clone()).to_string() + "\n";
     bare.set(&["metadata", "annotations", LAST_APPLIED], memory);
     bare
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_patch_is_guarded_by_the_version_of_the_manifest_or_of_what_was_read() {
+        let object = |value: Value| Object::from_value(value).expect("a map");
+        let config = |version: &str, data: &str| {
+            let mut it = object(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
+            it.set(&["data"], json!({"k": data}));
+            if !version.is_empty() {
+                it.set(&["metadata", "resourceVersion"], version);
+            }
+            it
+        };
+        let live = with_last_applied(&config("7", "old"));
+        for (named, guard) in [("", "7"), ("5", "5"), ("7", "7")] {
+            let given = config(named, "new");
+            let kind = given.kind().expect("served");
+            let manifest = Manifest { object: given.clone(), kind, source: "x".to_owned() };
+            let (patch, _) = patch_for(&manifest, &with_last_applied(&given), &live, true).expect("a change");
+            assert_eq!(patch["metadata"]["resourceVersion"], guard, "{named}");
+        }
+    }
 }

@@ -12,6 +12,7 @@ use super::super::manifest::FileArgs;
 use super::super::session::{Session, SessionArgs, Target, parse_targets};
 use super::gather::describe;
 use super::tabs::align;
+use crate::terminal::escaped;
 
 /// Show all there is to know of objects
 ///
@@ -71,7 +72,7 @@ pub(crate) async fn run(args: &DescribeArgs) -> Result<ExitCode, Failure> {
     }
     for (index, (kind, object)) in found.iter().enumerate() {
         let gap = if index > 0 { "\n\n" } else { "" };
-        let text = align(&describe(&session, kind, object, args.show_events).await?);
+        let text = align(&escaped(&describe(&session, kind, object, args.show_events).await?));
         write!(io::stdout().lock(), "{gap}{text}")?;
     }
     if found.is_empty() && report.exit_code() == ExitCode::SUCCESS {

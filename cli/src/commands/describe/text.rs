@@ -5,6 +5,7 @@ use listwatch_proto::resource::{Object, parse_time};
 use serde_json::Value;
 
 use super::super::events::{interval, sort};
+use crate::terminal::on_one_line;
 
 /// `Mon, 02 Jan 2006 15:04:05 -0700`, in local time, as kubectl shows times.
 pub(super) fn time(text: &str) -> String {
@@ -104,10 +105,10 @@ pub(super) fn events(out: &mut String, mut events: Vec<Object>) {
         let from = if host.is_empty() { source.to_owned() } else { format!("{source}, {host}") };
         out.push_str(&format!(
             "  {}\t{}\t{}\t{from}\t{}\n",
-            event.text(&["type"]),
-            event.text(&["reason"]),
+            on_one_line(event.text(&["type"])),
+            on_one_line(event.text(&["reason"])),
             interval(event, now),
-            event.text(&["message"]).trim(),
+            on_one_line(event.text(&["message"]).trim()),
         ));
     }
 }

@@ -102,6 +102,11 @@ impl Edit<'_> {
                 tell!("Edit cancelled, no changes made.");
                 return Ok(ExitCode::SUCCESS);
             }
+            if without_comments(&edited).trim().is_empty() {
+                remove(&path);
+                tell!("Edit cancelled, saved file was empty.");
+                return Ok(ExitCode::SUCCESS);
+            }
             match self.save(&edited, &path).await.inspect_err(|_| keep(&path))? {
                 Round::Done(code) => return Ok(code),
                 Round::Again(why) => reasons = why,
@@ -112,18 +117,13 @@ impl Edit<'_> {
 
     /// Sends what was edited.
     async fn save(&self, edited: &str, path: &Path) -> Result<Round, Failure> {
-        if without_comments(edited).trim().is_empty() {
-            let first = &self.originals[0];
-            tell!("error: {} {:?} is invalid", resource_of(first), first.name());
-            let head = format!("{} {:?} was not valid", resource_of(first), first.name());
-            return Ok(Round::Again(vec![Reason { head, faults: vec!["the edited file holds no object".to_owned()] }]));
-        }
         let objects = match parse_edited(edited) {
             Ok(objects) => objects,
             Err(failure) => {
                 let text = failure.text();
                 let why = text.strip_prefix("error: ").unwrap_or(&text);
                 let head = format!("The edited file had a syntax error: {why}");
+                tell!("error: {head}");
                 return Ok(Round::Again(vec![Reason { head, faults: Vec::new() }]));
             }
         };
@@ -144,10 +144,11 @@ impl Edit<'_> {
                 Err(Error::Status(status))
                     if matches!(status.reason, StatusReason::Invalid | StatusReason::BadRequest) =>
                 {
-                    tell!("error: {} {:?} is invalid", resource_of(object), object.name());
                     let faults: Vec<_> =
                         status.causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
                     let faults = if faults.is_empty() { vec![status.message.clone()] } else { faults };
+                    // Whoever edits by a script never sees the header.
+                    tell!("error: {} {:?} is invalid{}", resource_of(object), object.name(), listed(&faults));
                     let head = format!("{} {:?} was not valid", resource_of(object), object.name());
                     reasons.push(Reason { head, faults });
                 }
@@ -224,6 +225,14 @@ fn are_lists_equal(patch: &Map<String, Value>, a: &Map<String, Value>, b: &Map<S
     })
 }
 
+/// `: the fault`, or several as a list.
+fn listed(faults: &[String]) -> String {
+    match faults {
+        [one] => format!(": {one}"),
+        many => many.iter().fold(":".to_owned(), |text, fault| text + "\n* " + fault),
+    }
+}
+
 /// `deployments.apps`.
 fn resource_of(object: &Object) -> String {
     object.kind().map_or_else(|| object.kind_name().to_owned(), |kind| kind.name().to_string())
@@ -252,6 +261,12 @@ fn keep(path: &Path) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn every_fault_is_told() {
+        assert_eq!(listed(&["a: no".to_owned()]), ": a: no");
+        assert_eq!(listed(&["a: no".to_owned(), "b: no".to_owned()]), ":\n* a: no\n* b: no");
+    }
 
     #[test]
     fn a_list_is_only_sent_over_the_one_that_was_seen() {

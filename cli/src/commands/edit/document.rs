@@ -51,6 +51,7 @@ pub(super) fn body(objects: &[Object]) -> String {
 
 /// The text without comments.
 pub(super) fn without_comments(text: &str) -> String {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     lines.map(|line| line.to_owned() + "\n").collect()
 }

@@ -55,7 +55,7 @@ impl<'a> Shape<'a> {
         for (place, column) in &self.places {
             let cell = row.cells.get(*place).cloned().unwrap_or_default();
             let is_name = self.with_kind && column.format == "name";
-            cells.push(if is_name { full_name(self.kind, &cell) } else { cell });
+            cells.push(if is_name { full_name(self.kind, &cell) } else { first_line(cell) });
         }
         if self.args.show_labels || !self.args.label_columns.is_empty() {
             let object = decode(wire)?;
@@ -67,5 +67,25 @@ impl<'a> Shape<'a> {
             }
         }
         Ok(cells)
+    }
+}
+
+/// A cell of several lines is cut behind its first, as kubectl does: a row stays a line.
+fn first_line(mut cell: String) -> String {
+    if let Some(end) = cell.find(['\n', '\r', '\x0c']) {
+        cell.truncate(end);
+        cell.push_str("...");
+    }
+    cell
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_stays_a_line() {
+        assert_eq!(first_line("a\nforged   row".to_owned()), "a...");
+        assert_eq!(first_line("a".to_owned()), "a");
     }
 }

@@ -15,6 +15,7 @@ use crate::commands::failure::{Failure, Report};
 use crate::commands::output::{PrintArgs, Printer};
 use crate::commands::selection::Chosen;
 use crate::commands::session::{Session, full_name};
+use crate::terminal::escaped;
 
 /// Set or remove labels
 ///
@@ -159,7 +160,7 @@ impl Run<'_> {
         }
         let words = live.at(&["metadata", self.what.field()]).and_then(Value::as_object);
         for (key, value) in words.into_iter().flatten() {
-            writeln!(out, "{indent}{key}={}", value.as_str().unwrap_or_default())?;
+            writeln!(out, "{indent}{key}={}", escaped(value.as_str().unwrap_or_default()))?;
         }
         Ok(())
     }

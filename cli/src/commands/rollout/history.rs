@@ -12,6 +12,7 @@ use crate::commands::describe::{align, pod_template};
 use crate::commands::failure::Failure;
 use crate::commands::selection::Chosen;
 use crate::commands::session::{Session, full_name, kind_named};
+use crate::terminal::escaped;
 
 /// Why a revision came to be, as a person wrote it.
 const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
@@ -28,6 +29,7 @@ pub(super) async fn show(session: &Session, chosen: &Chosen, revision: i64) -> R
     let revisions = of_deployment(session, &chosen.object).await?;
     let text = text(&revisions, revision).map_err(Failure::plain)?;
     let head = if revision > 0 { format!("with revision #{revision}") } else { String::new() };
+    let text = escaped(&text);
     writeln!(io::stdout().lock(), "{} {head}\n{text}", full_name(chosen.kind, chosen.object.name()))?;
     Ok(())
 }

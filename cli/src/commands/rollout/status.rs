@@ -10,6 +10,7 @@ use crate::commands::follow::{Follow, Sighting};
 use crate::commands::progress::Waiting;
 use crate::commands::selection::Chosen;
 use crate::commands::session::Session;
+use crate::terminal::escaped;
 
 /// The annotation that tells which revision a Deployment is at.
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -63,7 +64,7 @@ async fn follow(session: &Session, chosen: &Chosen, wanted: &Wanted) -> Result<(
             Stage::Going(text) => (text, !wanted.watch),
         };
         if text != said {
-            waiting.aside(|| writeln!(io::stdout().lock(), "{text}"))?;
+            waiting.aside(|| writeln!(io::stdout().lock(), "{}", escaped(&text)))?;
         }
         if is_over {
             return Ok(());
