@@ -67,6 +67,8 @@ impl ProgramArgs {
         let filter = tracing_subscriber::EnvFilter::try_new(&self.log_filter)
             .map_err(|e| anyhow::anyhow!("--log {:?} is not a filter: {e}", self.log_filter))?;
         let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+        // A log that cannot be written is no reason to end: telling so would go to the same place, and panic.
+        let log = log.log_internal_errors(false);
         match self.log_format {
             LogFormat::Text => log.init(),
             LogFormat::Json => log.json().init(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use listwatch_integration_tests::Server;
 
 mod changes;
+mod hostile;
 mod output;
 mod shell;
 
