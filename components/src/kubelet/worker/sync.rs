@@ -58,6 +58,10 @@ impl Worker {
             let grace = spec::grace_after(pod, end.container, end.probe);
             self.stop_container(pod, &end.container.name, end.role, grace, &end.message).await?;
         }
+        if states.is_empty() && pod.status.as_ref().is_none_or(|status| status.start_time.is_none()) {
+            // The pod is taken on, and whoever watches sees its containers being made, however soon they run.
+            self.tell(pod, &states);
+        }
         for start in &plan.start {
             let again = self.start(pod, start).await;
             wake = earlier(wake, again);
