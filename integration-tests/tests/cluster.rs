@@ -106,6 +106,67 @@ async fn a_second_cluster_on_the_same_data_is_refused_by_name() -> anyhow::Resul
     Ok(())
 }
 
+#[test]
+fn a_start_without_hope_ends_with_what_the_component_said() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().join("data");
+    let state = data.join("server/state");
+    std::fs::create_dir_all(&state)?;
+    std::fs::write(data.join("up.lock"), "")?;
+    std::fs::write(state.join("db"), "x\n")?;
+    std::fs::write(data.join("server/state.mark"), "")?;
+    for flags in [&["--detach"][..], &[]] {
+        let output = up(folder.path(), &data, flags)?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{flags:?}: {said}");
+        let log = data.join("logs/server.log");
+        for word in ["error: the cluster did not start: server ended 3 times", "state", &*log.to_string_lossy()] {
+            assert!(said.contains(word), "{flags:?}: {word:?} is not in: {said}");
+        }
+        assert_eq!(said.matches("error: ").count(), 1, "{flags:?}: one message: {said}");
+        assert_eq!(processes_with(&data.display().to_string())?, Vec::<String>::new(), "{flags:?}: nothing is left");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cluster_and_a_server_keep_out_of_each_others_folders() -> anyhow::Result<()> {
+    let mut cluster = Cluster::start(&["--nodes", "0", "--name", "a"])?;
+    let data = cluster.data_dir();
+    let refused = cluster.order(&["up", "--name", "b"]).expect_err("it is a").to_string();
+    assert!(refused.contains("is the folder of cluster \"a\""), "{refused}");
+    cluster.supervisor().stop()?;
+    let kubeconfig = std::fs::read(data.join("kubeconfig"))?;
+    for durability in ["sync", "memory"] {
+        let refused = cluster.order(&["server", "--durability", durability]).expect_err("a cluster's").to_string();
+        assert!(refused.contains("this is the folder of a cluster"), "{refused}");
+    }
+    assert_eq!(std::fs::read(data.join("kubeconfig"))?, kubeconfig);
+
+    let folder = tempfile::tempdir()?;
+    let theirs = folder.path().join("theirs");
+    std::fs::create_dir(&theirs)?;
+    std::fs::write(theirs.join("notes.txt"), "mine")?;
+    for (place, word) in [(theirs.clone(), "\"notes.txt\""), (data.join("server"), "lw server --data-dir")] {
+        let before = std::fs::read_dir(&place)?.count();
+        for flags in [&["--detach"][..], &[]] {
+            let output = up(folder.path(), &place, flags)?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{said}");
+            assert!(said.contains(word), "{said}");
+        }
+        assert_eq!(std::fs::read_dir(&place)?.count(), before, "{}: nothing was put there", place.display());
+    }
+    Ok(())
+}
+
+/// A start that is expected to fail, with what it said.
+fn up(folder: &std::path::Path, data: &std::path::Path, flags: &[&str]) -> anyhow::Result<std::process::Output> {
+    let mut command = std::process::Command::new(integration_tests::binary::lw());
+    command.args(["up", "--client-port", "0", "--secure-port", "0", "--data-dir"]).arg(data).args(flags);
+    Ok(command.env("XDG_STATE_HOME", folder.join("state")).output()?)
+}
+
 fn component_of(status: &Value, name: &str) -> Value {
     let components = status["components"].as_array().map_or(&[][..], Vec::as_slice);
     components.iter().find(|c| c["name"] == name).cloned().unwrap_or_default()

@@ -28,7 +28,7 @@ use crate::etcd::{self, EtcdOptions};
 use crate::registry::{EngineStore, Registry, RegistryOptions};
 use crate::resources::{self, PUBLIC_PATHS, ResourceOptions};
 use crate::rest::{self, RestDoor};
-use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder};
+use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder, check_no_cluster};
 use crate::transport::{self, Door, KeepAlive, Tls};
 use certificates::SecureTls;
 
@@ -66,6 +66,7 @@ pub async fn run(
 ) -> Result<(), ServerError> {
     config.check()?;
     let clock = SystemClock::shared();
+    check_place(&config)?;
     let ports = Ports::bind(&config).await?;
     let (engine, secure_tls) = open(&config, &ports, &clock).await?;
     tell_what_is_served(&config, &ports.addresses, &engine);
@@ -105,6 +106,15 @@ impl Stop {
     }
 }
 
+/// Before anything is made, so that nothing is put into a folder of somebody else's.
+fn check_place(config: &Config) -> Result<(), ServerError> {
+    let dir = &config.data_dir;
+    let disk = Seams::real(dir).disk;
+    // Without a store the folder only gets certificates and a kubeconfig: but never over those of a cluster.
+    let check = if config.durability == Durability::Memory { check_no_cluster } else { check_folder };
+    check(&*disk, dir).map_err(|source| ServerError::Store { dir: dir.clone(), source })
+}
+
 /// Opens the store and reads or makes the certificates, side by side: both wait for the disk.
 async fn open(
     config: &Config,
@@ -118,11 +128,6 @@ async fn open(
         ..EngineOptions::new(&config.data_dir)
     };
     let seams = Seams { clock: clock.clone(), ..Seams::real(&config.data_dir) };
-    if config.durability != Durability::Memory {
-        // Before the certificates, so that nothing is put into a folder of somebody else's.
-        let checked = check_folder(&*seams.disk, &config.data_dir);
-        checked.map_err(|source| ServerError::Store { dir: config.data_dir.clone(), source })?;
-    }
     let engine = tokio::task::spawn_blocking(move || Engine::open(options, seams));
     let (dir, clock) = (config.data_dir.clone(), clock.clone());
     let secure = config.secure.clone().zip(ports.addresses.secure);

@@ -17,15 +17,36 @@ use super::{
 /// The cluster of a name, wherever its data lies.
 ///
 /// # Errors
-/// If the name is not one, or there is no state folder and no `data_dir`.
+/// If the name is not one, or is not that of the cluster in `data_dir`, or there is no state folder and no `data_dir`.
 pub(crate) fn cluster(name: Option<&str>, data_dir: Option<&Path>) -> anyhow::Result<Layout> {
-    let name = name.unwrap_or(DEFAULT_NAME);
-    check_name(name)?;
+    let asked = name.unwrap_or(DEFAULT_NAME);
+    check_name(asked)?;
     if data_dir.is_some() {
-        return Layout::new(name, data_dir);
+        let layout = Layout::new(asked, data_dir)?;
+        return match (real_name(&layout), name) {
+            (Some(real), Some(asked)) if real != asked => bail!(
+                "--name {asked}: {} is the folder of cluster {real:?}: say --name {real}, or another --data-dir",
+                layout.root.display()
+            ),
+            // The folder says who it is.
+            (Some(real), None) => Ok(Layout { name: real, ..layout }),
+            _ => Ok(layout),
+        };
     }
-    let noted = std::fs::read_to_string(note(name)?).ok().map(|text| PathBuf::from(text.trim_end()));
-    Layout::new(name, noted.filter(|dir| dir.is_absolute()).as_deref())
+    let noted = std::fs::read_to_string(note(asked)?).ok().map(|text| PathBuf::from(text.trim_end()));
+    let noted = noted.filter(|dir| dir.is_absolute()).map(|dir| Layout::new(asked, Some(&dir))).transpose()?;
+    // A note that leads to the folder of another cluster is out of date.
+    match noted.filter(|layout| real_name(layout).is_none_or(|real| real == asked)) {
+        Some(layout) => Ok(layout),
+        None => Layout::new(asked, None),
+    }
+}
+
+/// The name in the folder's own file, if it holds a cluster.
+fn real_name(layout: &Layout) -> Option<String> {
+    // A damaged file is told by whoever needs what is in it.
+    let file = layout.read_cluster_file().ok().flatten()?;
+    check_name(&file.name).is_ok().then_some(file.name)
 }
 
 /// The kubeconfig of the cluster that a command means.
@@ -101,6 +122,20 @@ fn note(name: &str) -> anyhow::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::layout::ClusterFile;
+
+    #[test]
+    fn a_folder_says_whose_it_is() {
+        let folder = tempfile::tempdir().expect("folder");
+        let place = Some(folder.path());
+        assert_eq!(cluster(None, place).expect("a new one").name, DEFAULT_NAME);
+        let file = ClusterFile { name: "a".into(), ..ClusterFile::default() };
+        Layout::new("a", place).expect("valid").write_cluster_file(&file).expect("written");
+        assert_eq!(cluster(None, place).expect("a").name, "a");
+        assert_eq!(cluster(Some("a"), place).expect("a").name, "a");
+        let error = cluster(Some("b"), place).expect_err("not b").to_string();
+        assert!(error.contains("--name b: ") && error.contains("cluster \"a\""), "{error}");
+    }
 
     #[test]
     fn only_a_kubeconfig_with_our_mark_is_ours() {

@@ -1,6 +1,7 @@
 //! The states of one process, and when it is started again.
 //!
 //! First restart at once, then after 100 ms, doubling to 2 s; three seconds of health make the next one the first again.
+//! One that was never ready is not restarted for ever: it will not get better by itself.
 
 use std::{
     collections::BTreeMap,
@@ -13,6 +14,9 @@ use crate::cluster::control::ComponentStatus;
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 const HEALTHY_AFTER: Duration = Duration::from_secs(3);
+
+/// A component that ended so often by itself without ever having been ready ends the start of the cluster.
+const STARTS_MAX: u32 = 3;
 
 /// What the process does now, and so what comes next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +50,13 @@ pub(crate) struct Component {
     pub(crate) pid: u32,
     /// Which of its runs this is: news of an earlier run are stale.
     pub(crate) run: u64,
+    /// Where the log of this run begins in the component's log, in bytes.
+    pub(crate) log_from: u64,
+    /// Whether an order has killed it: its end says nothing against it.
+    pub(crate) killed: bool,
+    was_ready: bool,
+    /// Ends by itself before it was ever ready.
+    early_ends: u32,
     restarts: u32,
     started: Instant,
     backoff: Duration,
@@ -63,6 +74,10 @@ impl Component {
             state,
             pid: 0,
             run: 0,
+            log_from: 0,
+            killed: false,
+            was_ready: false,
+            early_ends: 0,
             restarts: 0,
             started: now,
             backoff: Duration::ZERO,
@@ -83,12 +98,14 @@ impl Component {
     pub(crate) fn failed_to_start(&mut self, why: String, now: Instant) {
         self.run += 1;
         self.last_exit = why;
+        self.early_ends += u32::from(!self.was_ready);
         self.wait_for_restart(now);
     }
 
     /// The process is ready.
     pub(crate) fn ready(&mut self, addresses: BTreeMap<String, String>) {
         self.addresses = addresses;
+        self.was_ready = true;
         if self.state == State::Starting {
             self.state = State::Running;
         }
@@ -104,6 +121,7 @@ impl Component {
                 again
             }
             _ => {
+                self.early_ends += u32::from(!self.was_ready && !std::mem::take(&mut self.killed));
                 if now.duration_since(self.started) >= HEALTHY_AFTER {
                     self.backoff = Duration::ZERO;
                 }
@@ -116,6 +134,12 @@ impl Component {
     fn wait_for_restart(&mut self, now: Instant) {
         self.state = State::BackOff { until: now + self.backoff };
         self.backoff = (self.backoff * 2).clamp(BACKOFF_FIRST, BACKOFF_MAX);
+    }
+
+    /// Why there is no use in starting it once more: it was never ready, and has ended too often.
+    pub(crate) fn hopeless(&self) -> Option<String> {
+        let (name, count) = (&self.spec.name, self.early_ends);
+        (count >= STARTS_MAX).then(|| format!("{name} ended {count} times before it was ready ({})", self.last_exit))
     }
 
     /// Whether its wait is over.
@@ -168,6 +192,35 @@ mod tests {
         assert_eq!(waits, [0, 100, 200, 400, 800, 1600, 2000]);
         now += HEALTHY_AFTER;
         assert!(component.ended("signal 9".into(), now), "healthy for three seconds: at once again");
+    }
+
+    #[test]
+    fn a_component_that_was_never_ready_is_given_up_and_one_that_was_is_not() {
+        let now = Instant::now();
+        let spec = Spec { name: "x".into(), class: Class::Control, args: vec![] };
+        let mut component = Component::new(spec.clone(), now);
+        for ends in 1..=STARTS_MAX {
+            assert_eq!(component.hopeless(), None, "before the end {ends}");
+            component.started(1, now);
+            component.ended("exit code 1".into(), now);
+        }
+        assert_eq!(component.hopeless().as_deref(), Some("x ended 3 times before it was ready (exit code 1)"));
+        let (mut was_ready, mut killed, mut stopped) =
+            (Component::new(spec.clone(), now), Component::new(spec.clone(), now), Component::new(spec, now));
+        for run in 0..=STARTS_MAX {
+            was_ready.started(1, now);
+            if run == 0 {
+                was_ready.ready(BTreeMap::new());
+            }
+            was_ready.ended("exit code 1".into(), now);
+            killed.started(1, now);
+            killed.killed = true;
+            killed.ended("signal 9".into(), now);
+            stopped.started(1, now);
+            stopped.state = State::Stopping { again: true };
+            stopped.ended("exit code 0".into(), now);
+        }
+        assert_eq!((was_ready.hopeless(), killed.hopeless(), stopped.hopeless()), (None, None, None));
     }
 
     #[test]

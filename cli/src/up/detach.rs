@@ -9,17 +9,18 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use super::command::UpArgs;
-use crate::cluster::{control, locate};
+use super::{command::UpArgs, last_words::last_error, prepare};
+use crate::cluster::control;
 use crate::commands::Waiting;
 use crate::terminal::{say, write_text};
+use crate::usage;
 
 /// Starts the supervisor, waits until the cluster is ready, and leaves it running.
 ///
 /// # Errors
 /// If the supervisor ends before the cluster is ready: the text is the supervisor's.
 pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
-    let layout = locate::cluster(args.cluster.name.as_deref(), args.cluster.data_dir.as_deref())?;
+    let layout = prepare::layout(args)?;
     layout.create()?;
     if control::is_running(&layout) {
         bail!(
@@ -50,7 +51,15 @@ pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
         let status = child.wait()?;
         let mut text = String::new();
         File::open(&log)?.read_to_string(&mut text)?;
-        bail!("the cluster did not start ({status}): {}", text.trim().trim_start_matches("error: "));
+        let said = last_error(&text);
+        if status.code() == Some(2) {
+            return Err(usage::refuse(said));
+        }
+        if text.starts_with("error: ") || text.contains("\nerror: ") {
+            // The supervisor's own words say it all.
+            bail!(said);
+        }
+        bail!("the cluster did not start: its supervisor ended ({status}): {said}\nits log is {}", log.display());
     }
     if args.ready_json {
         write_text(&line)?;

@@ -15,7 +15,7 @@ use listwatch_server::{
 };
 use rustix::fs::{FlockOperation, flock};
 
-use super::{command::UpArgs, ports, spec::Plan};
+use super::{command::UpArgs, place, ports, spec::Plan};
 use crate::{
     cluster::{Layout, layout::ClusterFile, locate},
     terminal::tell,
@@ -43,7 +43,7 @@ pub(crate) struct Prepared {
 /// # Errors
 /// If the cluster runs already, a port that was asked for is taken, or a file cannot be made: each names its cure.
 pub(crate) fn prepare(args: &UpArgs) -> anyhow::Result<Prepared> {
-    let layout = locate::cluster(args.cluster.name.as_deref(), args.cluster.data_dir.as_deref())?;
+    let layout = layout(args)?;
     layout.create()?;
     let lock = lock_cluster(&layout)?;
     locate::remember(&layout)?;
@@ -75,6 +75,23 @@ pub(crate) fn prepare(args: &UpArgs) -> anyhow::Result<Prepared> {
         plan.layout.write_cluster_file(&file)?;
     }
     Ok(Prepared { plan, _lock: lock, notes })
+}
+
+/// The cluster that the flags name, where nothing stands in its way. Changes nothing.
+///
+/// # Errors
+/// Wrong usage, or a folder that belongs to something else.
+pub(crate) fn layout(args: &UpArgs) -> anyhow::Result<Layout> {
+    if let (Some(one), Some(other)) = (args.client_port, args.secure_port)
+        && one == other
+        && one != 0
+    {
+        let both = "both name this port: give each one of its own, or 0 for any free one";
+        return Err(usage::refuse(format!("--client-port {one} and --secure-port {one}: {both}")));
+    }
+    let layout = locate::cluster(args.cluster.name.as_deref(), args.cluster.data_dir.as_deref())?;
+    place::check(&layout)?;
+    Ok(layout)
 }
 
 fn lock_cluster(layout: &Layout) -> anyhow::Result<File> {
@@ -160,13 +177,6 @@ fn choose_ports(args: &UpArgs, before: &ClusterFile, notes: &mut Vec<String>) ->
         ports::Wish { flag: "--client-port", asked: args.client_port, before: before.client_port, usual: 2379 },
         ports::Wish { flag: "--secure-port", asked: args.secure_port, before: before.secure_port, usual: 6443 },
     ];
-    if let [Some(one), Some(other)] = wishes.map(|wish| wish.asked)
-        && one == other
-        && one != 0
-    {
-        let both = "both name this port: give each one of its own, or 0 for any free one";
-        return Err(usage::refuse(format!("--client-port {one} and --secure-port {one}: {both}")));
-    }
     let mut chosen = Vec::new();
     for wish in &wishes {
         let choice = ports::choose(wish, &chosen)?;

@@ -113,6 +113,12 @@ fn describe(status: ExitStatus) -> String {
     }
 }
 
+/// Where the log of a run that is about to start will begin.
+pub(crate) fn log_end(log: &Path) -> u64 {
+    // One that is put aside begins anew.
+    std::fs::metadata(log).map(|m| m.len()).ok().filter(|len| *len <= LOG_BYTES_MAX).unwrap_or(0)
+}
+
 fn put_aside(log: &Path) {
     if std::fs::metadata(log).is_ok_and(|m| m.len() > LOG_BYTES_MAX) {
         let _ = std::fs::rename(log, log.with_extension("log.1"));

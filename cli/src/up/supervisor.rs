@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::bail;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -19,6 +20,7 @@ use tokio::{
 use super::{
     command::UpArgs,
     component::{Component, State},
+    last_words::last_words,
     lifeline::Lifeline,
     listen::{self, Order},
     prepare::{self, Prepared},
@@ -42,7 +44,8 @@ const PODS_LIMIT: Duration = Duration::from_secs(40);
 /// `lw up` in front.
 ///
 /// # Errors
-/// If the cluster cannot be prepared or its server does not start.
+/// If the cluster cannot be prepared, or a component ends again and again before it was ever ready: then everything is
+/// stopped again, and the text names the component, what it said last, and its log.
 pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let prepared = prepare::prepare(args)?;
@@ -54,12 +57,17 @@ pub(crate) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
     drop(runtime);
     if !lifeline.cut_and_wait(PODS_LIMIT) {
         tell!("some processes of pods did not end within {PODS_LIMIT:?}");
-        return Ok(ExitCode::FAILURE);
+        if outcome.is_none() {
+            return Ok(ExitCode::FAILURE);
+        }
     }
-    Ok(outcome)
+    match outcome {
+        None => Ok(ExitCode::SUCCESS),
+        Some(failure) => bail!("the cluster did not start: {failure}"),
+    }
 }
 
-async fn run(args: &UpArgs, prepared: &Prepared, begun: Instant) -> anyhow::Result<(ExitCode, Lifeline)> {
+async fn run(args: &UpArgs, prepared: &Prepared, begun: Instant) -> anyhow::Result<(Option<String>, Lifeline)> {
     let lifeline = Lifeline::new()?;
     let plan = &prepared.plan;
     let listener = listen::bind(&plan.layout)?;
@@ -70,7 +78,8 @@ async fn run(args: &UpArgs, prepared: &Prepared, begun: Instant) -> anyhow::Resu
     let (publish, status) = watch::channel(ClusterStatus::default());
     let socket = tokio::spawn(listen::serve(listener, send_orders, status.clone()));
     let front = tokio::spawn(super::front::show(args.clone(), plan.clone(), status, begun));
-    let supervisor = Supervisor { plan, components, lifeline, send_news, publish, server_was_ready: false };
+    let supervisor =
+        Supervisor { plan, components, lifeline, send_news, publish, server_was_ready: false, failure: None };
     let outcome = supervisor.keep(news, orders).await;
     front.abort();
     socket.abort();
@@ -85,20 +94,22 @@ struct Supervisor<'a> {
     send_news: mpsc::Sender<News>,
     publish: watch::Sender<ClusterStatus>,
     server_was_ready: bool,
+    /// Why the start is given up.
+    failure: Option<String>,
 }
 
 impl Supervisor<'_> {
-    /// Runs the cluster to its end, and hands the lifeline back to be cut.
+    /// Runs the cluster to its end, and hands back why its start was given up, if so, and the lifeline to be cut.
     async fn keep(
         mut self,
         mut news: mpsc::Receiver<News>,
         mut orders: mpsc::Receiver<Order>,
-    ) -> anyhow::Result<(ExitCode, Lifeline)> {
+    ) -> anyhow::Result<(Option<String>, Lifeline)> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
         self.start_class(Class::Server);
-        loop {
+        while self.failure.is_none() {
             self.tell();
             let next = self.next_restart();
             tokio::select! {
@@ -114,9 +125,12 @@ impl Supervisor<'_> {
                 _ = hangup.recv() => break,
             }
         }
-        tell!("stopping cluster {:?}", self.plan.layout.name);
+        if self.failure.is_none() {
+            tell!("stopping cluster {:?}", self.plan.layout.name);
+        }
+        let failure = self.failure.take();
         self.stop_all(&mut news).await;
-        Ok((ExitCode::SUCCESS, self.lifeline))
+        Ok((failure, self.lifeline))
     }
 
     fn start_class(&mut self, class: Class) {
@@ -129,17 +143,34 @@ impl Supervisor<'_> {
 
     fn start(&mut self, index: usize) {
         let component = &mut self.components[index];
+        let log = self.plan.layout.log(&component.spec.name);
+        component.log_from = spawn::log_end(&log);
         let start = spawn::Start {
             args: &component.spec.args,
-            log: self.plan.layout.log(&component.spec.name),
+            log,
             lifeline: self.lifeline.far_fd(),
             index,
             run: component.run + 1,
         };
         match spawn::spawn(&start, self.send_news.clone()) {
             Ok(pid) => component.started(pid, Instant::now()),
-            Err(error) => component.failed_to_start(with_causes(error.as_ref()), Instant::now()),
+            Err(error) => {
+                component.failed_to_start(with_causes(error.as_ref()), Instant::now());
+                self.judge(index);
+            }
         }
+    }
+
+    /// Gives the start of the cluster up, if this component has no hope.
+    fn judge(&mut self, index: usize) {
+        let component = &self.components[index];
+        let (Some(why), None) = (component.hopeless(), &self.failure) else { return };
+        let log = self.plan.layout.log(&component.spec.name);
+        let said = match last_words(&log, component.log_from) {
+            words if words.is_empty() => String::new(),
+            words => format!(": {words}"),
+        };
+        self.failure = Some(format!("{why}{said}\nits log is {}", log.display()));
     }
 
     fn hear(&mut self, news: News) {
@@ -153,7 +184,9 @@ impl Supervisor<'_> {
                 }
             }
             News::Ended { index, run, how } if self.components[index].run == run => {
-                if self.components[index].ended(how, Instant::now()) {
+                let at_once = self.components[index].ended(how, Instant::now());
+                self.judge(index);
+                if at_once && self.failure.is_none() {
                     self.start(index);
                 }
             }
@@ -230,6 +263,7 @@ impl Supervisor<'_> {
         if component.pid == 0 {
             return Err(format!("{} has no process now", component.spec.name));
         }
+        self.components[index].killed = true;
         self.signal(index, Signal::KILL);
         Ok(())
     }

@@ -26,7 +26,7 @@ use crate::storage::watch::watcher::Past;
 use crate::storage::watch::{Floor, Hub, WatchOptions, Watcher, WatcherInfo};
 use crate::storage::{Error, Origin, RangeOp, RangeResult, Txn, TxnResult};
 
-pub use folder::check_folder;
+pub use folder::{check_folder, check_no_cluster};
 pub use options::{Durability, EngineOptions, EngineStatus, HashKv, LogSizes, Seams};
 
 /// The store. Cheap to clone; all clones are the same store.

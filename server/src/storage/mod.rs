@@ -30,7 +30,9 @@ mod replay;
 mod tests;
 
 pub use disk::{Disk, RealDisk, SimDisk};
-pub use engine::{Durability, Engine, EngineOptions, EngineStatus, HashKv, LogSizes, Seams, check_folder};
+pub use engine::{
+    Durability, Engine, EngineOptions, EngineStatus, HashKv, LogSizes, Seams, check_folder, check_no_cluster,
+};
 pub use error::Error;
 pub use housekeeping::CheckpointOptions;
 pub use lease::LeaseInfo;

@@ -5,27 +5,29 @@ use std::path::Path;
 use crate::storage::log::{SegmentId, recover};
 use crate::storage::{Disk, Error};
 
-/// What a store, a server and a cluster put into a folder by themselves. Only with these a folder counts as empty.
-const OURS: [&str; 12] = [
-    "lock",
-    "log",
-    "state",
-    "state.mark",
-    "state.mark.tmp",
-    "probe",
-    "pki",
-    "kubeconfig",
-    "logs",
-    "nodes",
-    "server",
-    "control.sock",
-];
+/// What a store and a server put into a folder by themselves. Only with these a folder counts as empty.
+const OURS: [&str; 8] = ["lock", "log", "state", "state.mark", "state.mark.tmp", "probe", "pki", "kubeconfig"];
+
+/// Refuses the folder of a cluster: its store is one below, and its supervisor runs it. Changes nothing.
+///
+/// # Errors
+/// [`Error::Foreign`] with the place of the store, [`Error::Io`].
+pub fn check_no_cluster(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
+    let names = disk.list(dir).map_err(|source| Error::io("list", dir, source))?;
+    if !names.iter().any(|name| matches!(name.as_str(), "cluster.json" | "up.lock")) {
+        return Ok(());
+    }
+    let store = dir.join("server");
+    let reason = format!("this is the folder of a cluster; its store is {}, and it is run by `lw up`", store.display());
+    Err(Error::Foreign { path: dir.to_owned(), reason: reason.into() })
+}
 
 /// Refuses a folder that is in use by something else. Changes nothing.
 ///
 /// # Errors
 /// [`Error::Foreign`] with what was found, [`Error::Io`].
 pub fn check_folder(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
+    check_no_cluster(disk, dir)?;
     let list = |dir: &Path| disk.list(dir).map_err(|source| Error::io("list", dir, source));
     let names = list(dir)?;
     let mark = names.iter().any(|name| name == "state.mark");
@@ -40,8 +42,7 @@ pub fn check_folder(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
 
 fn is_ours(name: &str) -> bool {
     let written_aside = name.starts_with(".kubeconfig.") && name.ends_with(".tmp");
-    let of_a_cluster = matches!(name, "cluster.json" | "cluster.new") || name.ends_with(".lock");
     // A file system's root has it from the start.
     let of_the_system = name == "lost+found";
-    OURS.contains(&name) || written_aside || of_a_cluster || of_the_system
+    OURS.contains(&name) || written_aside || of_the_system
 }

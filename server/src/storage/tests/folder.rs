@@ -105,10 +105,10 @@ fn a_folder_of_something_else_is_refused() {
 #[test]
 fn a_folder_with_what_a_server_puts_there_is_taken() {
     let dir = tempfile::tempdir().expect("make a folder");
-    for folder in ["pki", "logs", "nodes", "lost+found"] {
+    for folder in ["pki", "lost+found"] {
         fs::create_dir(dir.path().join(folder)).expect("make a folder");
     }
-    for file in ["kubeconfig", ".kubeconfig.17.tmp", "lock", "up.lock", "cluster.json"] {
+    for file in ["kubeconfig", ".kubeconfig.17.tmp", "lock"] {
         fs::write(dir.path().join(file), "").expect("write");
     }
     let engine = open_real(dir.path()).expect("the store opens");
@@ -118,4 +118,16 @@ fn a_folder_with_what_a_server_puts_there_is_taken() {
     // Once it is a store, what else lies there is its owner's affair.
     fs::write(dir.path().join("notes.txt"), "mine").expect("write");
     open_real(dir.path()).expect("the store opens again").close();
+}
+
+#[test]
+fn the_folder_of_a_cluster_is_refused_with_the_place_of_its_store() {
+    for mark in ["cluster.json", "up.lock"] {
+        let dir = tempfile::tempdir().expect("make a folder");
+        fs::write(dir.path().join(mark), "").expect("write");
+        let Err(Error::Foreign { reason, .. }) = open_real(dir.path()) else { panic!("{mark} was taken") };
+        let store = dir.path().join("server");
+        assert!(reason.contains("folder of a cluster") && reason.contains(&*store.to_string_lossy()), "{reason}");
+        assert_eq!(fs::read_dir(dir.path()).expect("list").count(), 1, "nothing was put there");
+    }
 }
