@@ -58,7 +58,7 @@ impl ClusterArgs {
 
     async fn round(&self) -> anyhow::Result<Round> {
         let begun = Instant::now();
-        let mut up = Up::start(&self.lw, &[])?;
+        let mut up = Up::start(&self.lw, &[], &[])?;
         let outcome = tokio::time::timeout(LIMIT, self.measure(&mut up, begun)).await;
         up.stop()?;
         outcome.context("not done in time")?

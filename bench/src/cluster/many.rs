@@ -43,7 +43,7 @@ impl DeploymentsArgs {
         for number in 1..=self.rounds {
             let nodes = self.nodes.to_string();
             let capacity = format!("pods={pods}");
-            let mut up = Up::start(&self.lw, &["--nodes", &nodes, "--node-capacity", &capacity])?;
+            let mut up = Up::start(&self.lw, &["--nodes", &nodes], &[("LW_NODE_CAPACITY", &capacity)])?;
             let outcome = tokio::time::timeout(LIMIT, self.measure(&mut up)).await;
             up.stop()?;
             let (ms, weights) =

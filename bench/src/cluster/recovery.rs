@@ -40,7 +40,7 @@ const VICTIMS: [(&str, &str); 4] = [
 impl RecoveryArgs {
     /// Runs the rounds and prints the medians.
     pub(crate) async fn run(self) -> anyhow::Result<()> {
-        let mut up = Up::start(&self.lw, &[])?;
+        let mut up = Up::start(&self.lw, &[], &[])?;
         let outcome = self.measure(&mut up).await;
         up.stop()?;
         println!(

@@ -27,8 +27,8 @@ pub(crate) struct PodLines {
 }
 
 impl Up {
-    /// Starts `lw up` with further flags. It may not be ready yet.
-    pub(crate) fn start(lw: &Path, flags: &[&str]) -> anyhow::Result<Up> {
+    /// Starts `lw up` with further flags, and variables for its processes. It may not be ready yet.
+    pub(crate) fn start(lw: &Path, flags: &[&str], variables: &[(&str, &str)]) -> anyhow::Result<Up> {
         let lw = std::fs::canonicalize(lw).with_context(|| format!("{}", lw.display()))?;
         let folder = std::env::temp_dir().join(format!("listwatch-bench-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
@@ -36,6 +36,7 @@ impl Up {
         let mut command = Command::new(&lw);
         command.args(["up", "--client-port", "0", "--secure-port", "0", "--ready-json", "--data-dir"]);
         command.arg(folder.join("data")).args(flags).env("XDG_STATE_HOME", folder.join("state"));
+        command.envs(variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let out = child.stdout.take().context("piped")?;
         let (send, line) = tokio::sync::oneshot::channel();
