@@ -5,7 +5,7 @@ use axum::response::Response;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::stream;
 use http::{HeaderValue, StatusCode, header};
-use listwatch_proto::resource::Status;
+use listwatch_proto::resource::{Reason, Status};
 use serde_json::{Value, json};
 
 use super::answer;
@@ -54,7 +54,7 @@ pub(super) async fn list(
 /// 406: a form that does not fit to what was asked of.
 pub(super) fn not_acceptable(asked: &str, is: &str, verb: &str) -> Status {
     let message = format!("you requested {asked}, but the requested object {verb} {is}");
-    Status { code: 406, ..Status::new(listwatch_proto::resource::Reason::NotAcceptable, message) }
+    Status::new(Reason::NotAcceptable, message)
 }
 
 /// Writes a list in pieces.

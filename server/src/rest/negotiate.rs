@@ -141,15 +141,10 @@ pub(super) enum NotAcceptable {
 }
 
 impl From<NotAcceptable> for Status {
-    fn from(refusal: NotAcceptable) -> Status {
+    fn from(_: NotAcceptable) -> Status {
         let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-        let message = match refusal {
-            NotAcceptable::Transform => format!("only the following media types are accepted: {types}"),
-            NotAcceptable::Type => {
-                format!("only the following media types are accepted: {types}")
-            }
-        };
-        Status { code: 406, ..Status::new(Reason::NotAcceptable, message) }
+        let message = format!("only the following media types are accepted: {types}");
+        Status::new(Reason::NotAcceptable, message)
     }
 }
 
