@@ -135,13 +135,14 @@ pub(super) async fn settled(client: &Client, replicas: usize) {
         let deployment = Api::<Object>::of_kind(client, kind("deployments")).get(&web()).await;
         let deployment = deployment.map_err(|e| e.to_string())?.object;
         let status = deployment.at(&["status"]).cloned().unwrap_or_default();
-        let wanted = json!(replicas);
+        // A count of zero is left out of a status.
+        let wanted = |counts: &serde_json::Value, key: &str| counts[key].as_u64().unwrap_or(0) == replicas as u64;
         let counts = status["observedGeneration"] == deployment.generation()
-            && status["replicas"] == wanted
-            && status["updatedReplicas"] == wanted
-            && status["availableReplicas"] == wanted
-            && active.iter().all(|set| set.at(&["status", "availableReplicas"]) == Some(&wanted));
-        if (pods.len(), bound, active.len(), counts) == (replicas, replicas, 1, true) {
+            && wanted(&status, "replicas")
+            && wanted(&status, "updatedReplicas")
+            && wanted(&status, "availableReplicas")
+            && active.iter().all(|set| set.at(&["status"]).is_some_and(|status| wanted(status, "availableReplicas")));
+        if (pods.len(), bound, active.len(), counts) == (replicas, replicas, usize::from(replicas > 0), true) {
             Ok(())
         } else {
             Err(format!("{} pods, {bound} bound, {} active sets, status {status}", pods.len(), active.len()))
