@@ -1,9 +1,11 @@
-//! The kinds that are served, one row of facts each.
+//! What is known of every kind: one row of facts each (`rows.rs`).
 //!
 //! Invariant: a row holds only facts that every program needs (names, scope, key, subresources); what a kind means
 //! (defaults, validation, columns) stands in the registry.
 
 use std::fmt;
+
+use super::rows::KINDS;
 
 /// Facts about one kind of object (Kubernetes 1.36).
 #[derive(Debug, PartialEq, Eq)]
@@ -28,119 +30,76 @@ pub struct Kind {
     pub subresources: &'static [&'static str],
     /// `all`.
     pub categories: &'static [&'static str],
+    /// What stands behind the name.
+    pub storage: Storage,
 }
 
-/// Every kind, in the order of discovery.
-pub const KINDS: &[Kind] = &[
+/// What stands behind a kind's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// Objects are kept under the kind's key.
+    Own,
+    /// Another form of objects that a kind of another group or version keeps under the same key.
+    View,
+    /// Nothing: an object is answered at its creation, and not kept.
+    Nothing,
+}
+
+/// A row of a kind that lives in namespaces.
+pub(super) const fn namespaced(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    singular: &'static str,
+    plural: &'static str,
+    key_prefix: &'static str,
+) -> Kind {
     Kind {
-        group: "",
-        version: "v1",
-        kind: "Namespace",
-        plural: "namespaces",
-        singular: "namespace",
-        short_names: &["ns"],
-        namespaced: false,
-        key_prefix: "/registry/namespaces/",
-        subresources: &["status", "finalize"],
-        categories: &[],
-    },
-    Kind {
-        group: "",
-        version: "v1",
-        kind: "Node",
-        plural: "nodes",
-        singular: "node",
-        short_names: &["no"],
-        namespaced: false,
-        key_prefix: "/registry/minions/",
-        subresources: &["status"],
-        categories: &[],
-    },
-    Kind {
-        group: "",
-        version: "v1",
-        kind: "Pod",
-        plural: "pods",
-        singular: "pod",
-        short_names: &["po"],
-        namespaced: true,
-        key_prefix: "/registry/pods/",
-        subresources: &["status", "binding", "log"],
-        categories: &["all"],
-    },
-    Kind {
-        group: "",
-        version: "v1",
-        kind: "Event",
-        plural: "events",
-        singular: "event",
-        short_names: &["ev"],
-        namespaced: true,
-        key_prefix: "/registry/events/",
-        subresources: &[],
-        categories: &[],
-    },
-    Kind {
-        group: "",
-        version: "v1",
-        kind: "ConfigMap",
-        plural: "configmaps",
-        singular: "configmap",
-        short_names: &["cm"],
-        namespaced: true,
-        key_prefix: "/registry/configmaps/",
-        subresources: &[],
-        categories: &[],
-    },
-    Kind {
-        group: "apps",
-        version: "v1",
-        kind: "Deployment",
-        plural: "deployments",
-        singular: "deployment",
-        short_names: &["deploy"],
-        namespaced: true,
-        key_prefix: "/registry/deployments/",
-        subresources: &["status", "scale"],
-        categories: &["all"],
-    },
-    Kind {
-        group: "apps",
-        version: "v1",
-        kind: "ReplicaSet",
-        plural: "replicasets",
-        singular: "replicaset",
-        short_names: &["rs"],
-        namespaced: true,
-        key_prefix: "/registry/replicasets/",
-        subresources: &["status", "scale"],
-        categories: &["all"],
-    },
-    Kind {
-        group: "coordination.k8s.io",
-        version: "v1",
-        kind: "Lease",
-        plural: "leases",
-        singular: "lease",
+        group,
+        version,
+        kind,
+        plural,
+        singular,
         short_names: &[],
         namespaced: true,
-        key_prefix: "/registry/leases/",
+        key_prefix,
         subresources: &[],
         categories: &[],
-    },
-    Kind {
-        group: "scheduling.k8s.io",
-        version: "v1",
-        kind: "PriorityClass",
-        plural: "priorityclasses",
-        singular: "priorityclass",
-        short_names: &["pc"],
-        namespaced: false,
-        key_prefix: "/registry/priorityclasses/",
-        subresources: &[],
-        categories: &[],
-    },
-];
+        storage: Storage::Own,
+    }
+}
+
+/// A row of a kind of the whole cluster.
+pub(super) const fn cluster(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    singular: &'static str,
+    plural: &'static str,
+    key_prefix: &'static str,
+) -> Kind {
+    let mut row = namespaced(group, version, kind, singular, plural, key_prefix);
+    row.namespaced = false;
+    row
+}
+
+/// What a row has beside that.
+impl Kind {
+    pub(super) const fn short(mut self, names: &'static [&'static str]) -> Kind {
+        self.short_names = names;
+        self
+    }
+
+    pub(super) const fn with(mut self, subresources: &'static [&'static str]) -> Kind {
+        self.subresources = subresources;
+        self
+    }
+
+    pub(super) const fn categories(mut self, categories: &'static [&'static str]) -> Kind {
+        self.categories = categories;
+        self
+    }
+}
 
 /// How a kind is named in messages: `deployments.apps`, `pods`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,6 +168,11 @@ impl Kind {
         } else {
             (!rest.is_empty() && !rest.contains('/')).then_some(("", rest))
         }
+    }
+
+    /// Whether its objects are kept, and under this name first: what looks after all objects goes through these kinds.
+    pub fn is_kept(&self) -> bool {
+        self.storage == Storage::Own
     }
 
     /// Whether it has this subresource.

@@ -7,12 +7,13 @@ mod node_affinity;
 mod object;
 mod quantity;
 pub mod requests;
+mod rows;
 mod selector;
 mod status;
 mod time;
 pub mod toleration;
 
-pub use kind::{KINDS, Kind, KindName};
+pub use kind::{Kind, KindName, Storage};
 pub use node_affinity::{
     NodeAffinity, NodeLabels, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
     node_matches,
@@ -20,6 +21,7 @@ pub use node_affinity::{
 pub use object::{Object, ObjectKey, OwnerReference};
 pub use quantity::{Quantity, QuantityError, QuantityFormat};
 pub use requests::{PodResources, QosClass, ResourceRequirements, Resources};
+pub use rows::KINDS;
 pub use selector::{FieldSelector, LabelSelector, SelectorError};
 pub use status::{Cause, Reason, STATUS_TYPE_URL, Status};
 pub use time::{micro_time, parse_time, time};

@@ -114,7 +114,7 @@ impl Reconciler for NamespaceReconciler {
         let mut remains = Remains::default();
         self.empty(pods, &key.name, &mut remains).await?;
         if remains.is_empty() {
-            for kind in KINDS.iter().filter(|kind| kind.namespaced && *kind != pods) {
+            for kind in KINDS.iter().filter(|kind| kind.is_kept() && kind.namespaced && *kind != pods) {
                 self.empty(kind, &key.name, &mut remains).await?;
             }
         }

@@ -1,31 +1,21 @@
-//! Admission that looks at other objects: a pod's priority comes from its class, and one class at most is the default
-//! (upstream's Priority plugin, Kubernetes 1.36).
-//!
-//! Admission that needs only the object itself stands with its kind.
+//! A pod's priority comes from its class, and one class at most is the default (upstream's Priority plugin, Kubernetes
+//! 1.36).
 
 use listwatch_proto::resource::{Kind, Object, Status};
 
-use super::Registry;
-use super::current::Current;
+use super::super::Registry;
+use super::super::current::Current;
 use crate::storage::KeyRange;
 
 impl Registry {
-    /// Admits a new object before it is validated; may change it.
-    pub(super) async fn admit(&self, kind: &'static Kind, object: &mut Object) -> Result<(), Status> {
-        match kind.kind {
-            "Pod" => self.admit_priority(kind, object).await,
-            _ => Ok(()),
-        }
-    }
-
-    /// Admits a valid object (`old`: what it replaces).
-    pub(super) async fn admit_valid(
+    /// One class at most is the default (`old`: what this one replaces).
+    pub(super) async fn admit_default_class(
         &self,
         kind: &'static Kind,
         object: &Object,
         old: Option<&Object>,
     ) -> Result<(), Status> {
-        if kind.kind != "PriorityClass" || !object.flag(&["globalDefault"]) {
+        if !object.flag(&["globalDefault"]) {
             return Ok(());
         }
         match self.default_priority_class().await? {
@@ -38,7 +28,8 @@ impl Registry {
         }
     }
 
-    async fn admit_priority(&self, kind: &'static Kind, pod: &mut Object) -> Result<(), Status> {
+    /// Gives a pod the priority of its class.
+    pub(super) async fn admit_priority(&self, kind: &'static Kind, pod: &mut Object) -> Result<(), Status> {
         let forbidden = |pod: &Object, why: String| Err(Status::forbidden(kind, pod.name(), &why));
         let name = pod.text(&["spec", "priorityClassName"]).to_owned();
         let class = if name.is_empty() {

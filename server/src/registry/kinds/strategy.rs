@@ -5,7 +5,10 @@ use listwatch_proto::resource::{Kind, Object};
 use super::super::table::{Cell, Column};
 use super::faults::Faults;
 use super::metadata::OwnMetadata;
-use super::{config_map, deployment, event, lease, namespace, node, pod, priority_class, replica_set};
+use super::{
+    apps, autoscaling, batch, config_map, core, deployment, discovery, event, lease, namespace, networking, node, pod,
+    policy, priority_class, rbac, replica_set, resource, runtime, storage,
+};
 
 /// Which part of an object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +132,23 @@ pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
         ("apps", "ReplicaSet") => &replica_set::ReplicaSetStrategy,
         ("coordination.k8s.io", "Lease") => &lease::LeaseStrategy,
         ("scheduling.k8s.io", "PriorityClass") => &priority_class::PriorityClassStrategy,
-        (group, kind) => unreachable!("{kind} of {group:?} is listed as served and has no strategy"),
+        (group, name) => {
+            let strategy = match group {
+                "" => core::strategy(kind.kind),
+                "apps" => apps::strategy(kind.kind),
+                "autoscaling" => autoscaling::strategy(kind.kind),
+                "batch" => batch::strategy(kind.kind),
+                "discovery.k8s.io" => discovery::strategy(kind.kind),
+                "networking.k8s.io" => networking::strategy(kind.kind),
+                "node.k8s.io" => runtime::strategy(kind.kind),
+                "policy" => policy::strategy(kind.kind),
+                "rbac.authorization.k8s.io" => rbac::strategy(kind.kind),
+                "resource.k8s.io" => resource::strategy(kind.kind),
+                "storage.k8s.io" => storage::strategy(kind.kind),
+                _ => None,
+            };
+            strategy.unwrap_or_else(|| unreachable!("{name} of {group:?} is listed as served and has no strategy"))
+        }
     }
 }
 

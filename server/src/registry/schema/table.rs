@@ -10,6 +10,18 @@ const TABLES: &[&str] = &[
     include_str!("tables/coordination_v1.txt"),
     include_str!("tables/scheduling_v1.txt"),
     include_str!("tables/autoscaling_v1.txt"),
+    include_str!("tables/autoscaling_v2.txt"),
+    include_str!("tables/batch_v1.txt"),
+    include_str!("tables/discovery_v1.txt"),
+    include_str!("tables/events_v1.txt"),
+    include_str!("tables/policy_v1.txt"),
+    include_str!("tables/node_v1.txt"),
+    include_str!("tables/networking_v1.txt"),
+    include_str!("tables/storage_v1.txt"),
+    include_str!("tables/resource_v1.txt"),
+    include_str!("tables/rbac_v1.txt"),
+    include_str!("tables/authentication_v1.txt"),
+    include_str!("tables/authorization_v1.txt"),
 ];
 
 /// All tables.

@@ -1,0 +1,28 @@
+//! Which plugin sees which write, in upstream's order.
+
+use listwatch_proto::resource::{Kind, Object, Status};
+
+use super::super::Registry;
+
+impl Registry {
+    /// Admits a new object before it is validated; may change it.
+    pub(in super::super) async fn admit(&self, kind: &'static Kind, object: &mut Object) -> Result<(), Status> {
+        match (kind.group, kind.kind) {
+            ("", "Pod") => self.admit_priority(kind, object).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Admits a valid object (`old`: what it replaces).
+    pub(in super::super) async fn admit_valid(
+        &self,
+        kind: &'static Kind,
+        object: &Object,
+        old: Option<&Object>,
+    ) -> Result<(), Status> {
+        match (kind.group, kind.kind) {
+            ("scheduling.k8s.io", "PriorityClass") => self.admit_default_class(kind, object, old).await,
+            _ => Ok(()),
+        }
+    }
+}

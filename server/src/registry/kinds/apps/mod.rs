@@ -1,0 +1,17 @@
+//! The kinds of the API group `apps`, a file each.
+
+use super::strategy::Strategy;
+
+mod controller_revision;
+mod daemon_set;
+mod stateful_set;
+
+/// The rules of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
+    Some(match kind {
+        "ControllerRevision" => &controller_revision::ControllerRevisionStrategy,
+        "DaemonSet" => &daemon_set::DaemonSetStrategy,
+        "StatefulSet" => &stateful_set::StatefulSetStrategy,
+        _ => return None,
+    })
+}

@@ -1,0 +1,13 @@
+//! The kinds of the API group `policy`, a file each.
+
+use super::strategy::Strategy;
+
+mod pod_disruption_budget;
+
+/// The rules of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
+    Some(match kind {
+        "PodDisruptionBudget" => &pod_disruption_budget::PodDisruptionBudgetStrategy,
+        _ => return None,
+    })
+}
