@@ -55,7 +55,7 @@ impl Registry {
             }
             if let Some(stored) = self.change(context, kind, part, new, &current, options.dry_run).await? {
                 if !scale {
-                    warnings.extend(strategy(kind).warnings(stored.object()));
+                    warnings.extend(strategy(kind).update_warnings(part, stored.object(), &current.object));
                 }
                 let object = if scale { scale_of(kind, &stored)? } else { stored };
                 return Ok(Written { revision: self.revision(), object, created: false, warnings });

@@ -57,7 +57,7 @@ impl Registry {
                 _ => {}
             }
             if let Some(object) = self.change(context, kind, part, new.clone(), &current, options.dry_run).await? {
-                warnings.extend(rules.warnings(object.object()));
+                warnings.extend(rules.update_warnings(part, object.object(), &current.object));
                 return Ok(Written { revision: self.revision(), object, created: false, warnings });
             }
             if wanted.is_some() {

@@ -61,6 +61,11 @@ pub(crate) trait Strategy: Send + Sync {
         Vec::new()
     }
 
+    /// What a person should be told about a valid change.
+    fn update_warnings(&self, _part: Part, new: &Object, _old: &Object) -> Vec<String> {
+        self.warnings(new)
+    }
+
     /// How the kind's own rules look at metadata.
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Change

@@ -63,6 +63,13 @@ pub(super) fn template(object: &Object) -> Vec<String> {
     warnings
 }
 
+/// About a template by itself, which stands at `at`: `spec.template.`.
+pub(super) fn template_at(template: &Value, at: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    spec(&template["spec"], &template["metadata"], at, &mut warnings);
+    warnings
+}
+
 fn hostname(object: &Object, what: &str) -> Vec<String> {
     let faults = names::label(object.name(), false);
     if faults.is_empty() {

@@ -77,7 +77,20 @@ fn template(template: &Value, selector: &Value, parsed: Option<&LabelSelector>, 
     if !matches && (!given || !is_empty(selector)) {
         faults.invalid(&path.child("metadata").child("labels"), own, "`selector` does not match template `labels`");
     }
-    labels(Some(own), &path.child("labels"), faults);
+    pod_template(template, path, faults);
+    let spec = path.child("spec");
+    let policy = text(&template["spec"], "restartPolicy");
+    if policy != "Always" && !policy.is_empty() {
+        faults.not_supported(&spec.child("restartPolicy"), policy, &["Always"]);
+    }
+    if has(&template["spec"], "activeDeadlineSeconds") {
+        faults.forbidden(&spec.child("activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported");
+    }
+}
+
+/// A pod template by itself, whoever it serves.
+pub(super) fn pod_template(template: &Value, path: &Path, faults: &mut Faults) {
+    labels(Some(&template["metadata"]["labels"]), &path.child("labels"), faults);
     annotations(Some(&template["metadata"]["annotations"]), &path.child("annotations"), faults);
     pod_annotations::validate(
         &template["metadata"]["annotations"],
@@ -91,13 +104,6 @@ fn template(template: &Value, selector: &Value, parsed: Option<&LabelSelector>, 
         faults.forbidden(&spec.child("ephemeralContainers"), why);
     }
     pod_spec::validate_template(&template["spec"], &spec, faults);
-    let policy = text(&template["spec"], "restartPolicy");
-    if policy != "Always" && !policy.is_empty() {
-        faults.not_supported(&spec.child("restartPolicy"), policy, &["Always"]);
-    }
-    if has(&template["spec"], "activeDeadlineSeconds") {
-        faults.forbidden(&spec.child("activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported");
-    }
 }
 
 /// A `metav1.LabelSelector`.
