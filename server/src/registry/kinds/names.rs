@@ -135,6 +135,14 @@ pub(crate) fn label_value(value: &str) -> Vec<String> {
     faults
 }
 
+/// A part of a path.
+pub(crate) fn whole_path_segment(name: &str) -> Vec<String> {
+    match name {
+        "." | ".." => vec![format!("may not be '{name}'")],
+        _ => path_segment(name),
+    }
+}
+
 /// A part of a path, or the beginning of one.
 pub(crate) fn path_segment(name: &str) -> Vec<String> {
     ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()

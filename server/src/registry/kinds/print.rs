@@ -43,6 +43,14 @@ pub(super) const AGE: Column = column(
     0,
 );
 
+/// The column of the time of birth, of kinds that Kubernetes prints without columns of their own.
+pub(super) const CREATED_AT: Column = column("Created At", "date", AGE.description, 0);
+
+/// The time of birth as it is written.
+pub(super) fn created_at(object: &Object) -> Cell {
+    text(object.creation_timestamp())
+}
+
 /// A text cell.
 pub(super) fn text(text: impl Into<String>) -> Cell {
     Cell::Text(text.into())

@@ -1,16 +1,19 @@
-//! ClusterRole (rbac.authorization.k8s.io).
+//! ClusterRole: what may be done in all of the cluster, or in whatever namespace it is bound in.
 
-use listwatch_proto::resource::Object;
+use listwatch_proto::resource::{LabelSelector, Object};
+use serde_json::Value;
 
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
+use super::super::faults::{Faults, Path};
+use super::super::metadata::OwnMetadata;
+use super::super::print::{CREATED_AT, NAME, created_at, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::super::{names, workload};
+use super::rules;
 
 pub(super) struct ClusterRoleStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[NAME, CREATED_AT];
 
 impl Strategy for ClusterRoleStrategy {
     fn schema(&self) -> &'static str {
@@ -25,12 +28,29 @@ impl Strategy for ClusterRoleStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        rules::validate(object, false, faults);
+        aggregation(object, faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+    }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
+
+    fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::whole_path_segment(name)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {
@@ -41,7 +61,25 @@ impl Strategy for ClusterRoleStrategy {
         COLUMNS
     }
 
-    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+    fn cells(&self, object: &Object, _now: i64) -> Vec<Cell> {
+        vec![text(object.name()), created_at(object)]
+    }
+}
+
+/// A role that is made up of others says which.
+fn aggregation(role: &Object, faults: &mut Faults) {
+    let Some(rule) = role.at(&["aggregationRule"]).filter(|rule| !rule.is_null()) else { return };
+    let path = Path::new("aggregationRule.clusterRoleSelectors");
+    let selectors = rule["clusterRoleSelectors"].as_array().map_or(&[][..], Vec::as_slice);
+    if selectors.is_empty() {
+        faults.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+    }
+    for (i, selector) in selectors.iter().enumerate() {
+        let path = path.index(i);
+        let before = faults.len();
+        workload::label_selector(selector, &path, faults);
+        if faults.len() > before && LabelSelector::from_json(selector).is_err() {
+            faults.invalid(&path, &Value::Null, "invalid label selector.");
+        }
     }
 }

@@ -1,23 +1,40 @@
-//! ClusterRoleBinding (rbac.authorization.k8s.io).
+//! ClusterRoleBinding: gives somebody a role in all of the cluster.
 
 use listwatch_proto::resource::Object;
 
 use super::super::super::table::{Cell, Column};
 use super::super::faults::Faults;
+use super::super::metadata::OwnMetadata;
 use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
+use super::super::print::{AGE, NAME, age, column, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::{role_ref, subjects};
 
 pub(super) struct ClusterRoleBindingStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Role",
+        "string",
+        "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.",
+        0,
+    ),
+    AGE,
+    column("Users", "string", "Users in the clusterRoleBinding", 1),
+    column("Groups", "string", "Groups in the clusterRoleBinding", 1),
+    column("ServiceAccounts", "string", "ServiceAccounts in the clusterRoleBinding", 1),
+];
 
 impl Strategy for ClusterRoleBindingStrategy {
     fn schema(&self) -> &'static str {
         "rbac/v1.ClusterRoleBinding"
     }
 
-    fn default(&self, _object: &mut Object) {}
+    fn default(&self, object: &mut Object) {
+        role_ref::default(object);
+        subjects::default(object);
+    }
 
     fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
         Ok(())
@@ -25,12 +42,30 @@ impl Strategy for ClusterRoleBindingStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        role_ref::validate(object, &["ClusterRole"], faults);
+        subjects::validate(object, false, faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+        role_ref::unchanged(new, old, faults);
+    }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
+
+    fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::whole_path_segment(name)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {
@@ -42,6 +77,7 @@ impl Strategy for ClusterRoleBindingStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+        let [users, groups, accounts] = subjects::cells(object);
+        vec![text(object.name()), text(role_ref::shown(object)), age(object, now), users, groups, accounts]
     }
 }

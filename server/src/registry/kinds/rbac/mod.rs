@@ -6,6 +6,9 @@ mod cluster_role;
 mod cluster_role_binding;
 mod role;
 mod role_binding;
+mod role_ref;
+mod rules;
+mod subjects;
 
 /// The rules of a kind of this group.
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {

@@ -1,16 +1,18 @@
-//! Role (rbac.authorization.k8s.io).
+//! Role: what may be done in a namespace.
 
 use listwatch_proto::resource::Object;
 
 use super::super::super::table::{Cell, Column};
 use super::super::faults::Faults;
+use super::super::metadata::OwnMetadata;
 use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
+use super::super::print::{CREATED_AT, NAME, created_at, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::rules;
 
 pub(super) struct RoleStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[NAME, CREATED_AT];
 
 impl Strategy for RoleStrategy {
     fn schema(&self) -> &'static str {
@@ -25,12 +27,28 @@ impl Strategy for RoleStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        rules::validate(object, true, faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+    }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
+
+    fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::whole_path_segment(name)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {
@@ -41,7 +59,7 @@ impl Strategy for RoleStrategy {
         COLUMNS
     }
 
-    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+    fn cells(&self, object: &Object, _now: i64) -> Vec<Cell> {
+        vec![text(object.name()), created_at(object)]
     }
 }

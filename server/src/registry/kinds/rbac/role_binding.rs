@@ -1,23 +1,40 @@
-//! RoleBinding (rbac.authorization.k8s.io).
+//! RoleBinding: gives somebody a role in a namespace.
 
 use listwatch_proto::resource::Object;
 
 use super::super::super::table::{Cell, Column};
 use super::super::faults::Faults;
+use super::super::metadata::OwnMetadata;
 use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
+use super::super::print::{AGE, NAME, age, column, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::{role_ref, subjects};
 
 pub(super) struct RoleBindingStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Role",
+        "string",
+        "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.",
+        0,
+    ),
+    AGE,
+    column("Users", "string", "Users in the roleBinding", 1),
+    column("Groups", "string", "Groups in the roleBinding", 1),
+    column("ServiceAccounts", "string", "ServiceAccounts in the roleBinding", 1),
+];
 
 impl Strategy for RoleBindingStrategy {
     fn schema(&self) -> &'static str {
         "rbac/v1.RoleBinding"
     }
 
-    fn default(&self, _object: &mut Object) {}
+    fn default(&self, object: &mut Object) {
+        role_ref::default(object);
+        subjects::default(object);
+    }
 
     fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
         Ok(())
@@ -25,12 +42,30 @@ impl Strategy for RoleBindingStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        role_ref::validate(object, &["Role", "ClusterRole"], faults);
+        subjects::validate(object, true, faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+        role_ref::unchanged(new, old, faults);
+    }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
+
+    fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
+        names::whole_path_segment(name)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {
@@ -42,6 +77,65 @@ impl Strategy for RoleBindingStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+        let [users, groups, accounts] = subjects::cells(object);
+        vec![text(object.name()), text(role_ref::shown(object)), age(object, now), users, groups, accounts]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn binding(value: Value) -> Object {
+        let mut object = Object::from_value(value).expect("a map");
+        RoleBindingStrategy.default(&mut object);
+        object
+    }
+
+    fn told(faults: Faults) -> Vec<String> {
+        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+    }
+
+    #[test]
+    fn groups_are_filled_in_and_what_cannot_be_bound_is_told() {
+        let good = binding(json!({
+            "subjects": [
+                {"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "ServiceAccount", "name": "s"},
+            ],
+            "roleRef": {"kind": "Role", "name": "r"},
+        }));
+        let mut faults = Faults::new();
+        RoleBindingStrategy.validate_create(&good, &mut faults);
+        assert!(told(faults).is_empty());
+        assert_eq!(good.text(&["roleRef", "apiGroup"]), "rbac.authorization.k8s.io");
+        let bad = binding(json!({
+            "subjects": [{"kind": "Robot", "name": ""}, {"kind": "ServiceAccount", "name": "S", "apiGroup": "x"}],
+            "roleRef": {"kind": "Pod", "name": "a/b"},
+        }));
+        let mut faults = Faults::new();
+        RoleBindingStrategy.validate_create(&bad, &mut faults);
+        let told = told(faults);
+        assert_eq!(told[0], "roleRef.kind: Unsupported value: \"Pod\": supported values: \"Role\", \"ClusterRole\"");
+        assert_eq!(told[1], "roleRef.name: Invalid value: \"a/b\": may not contain '/'");
+        assert_eq!(told[2], "subjects[0].name: Required value");
+        assert!(told[3].starts_with("subjects[0].kind: Unsupported value: \"Robot\""), "{told:?}");
+        assert!(told[4].starts_with("subjects[1].name: Invalid value: \"S\": a lowercase RFC 1123"), "{told:?}");
+        assert_eq!(told[5], "subjects[1].apiGroup: Unsupported value: \"x\": supported values: \"\"");
+    }
+
+    #[test]
+    fn the_role_stays() {
+        let old = binding(json!({"roleRef": {"kind": "Role", "name": "r"}}));
+        let new = binding(json!({"roleRef": {"kind": "Role", "name": "other"}}));
+        let mut faults = Faults::new();
+        RoleBindingStrategy.validate_update(Part::Main, &new, &old, &mut faults);
+        assert_eq!(
+            told(faults),
+            [
+                "roleRef: Invalid value: {\"APIGroup\":\"rbac.authorization.k8s.io\",\"Kind\":\"Role\",\"Name\":\"other\"}: \
+              cannot change roleRef"
+            ]
+        );
     }
 }
