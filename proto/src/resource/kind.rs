@@ -32,6 +32,8 @@ pub struct Kind {
     pub categories: &'static [&'static str],
     /// What stands behind the name.
     pub storage: Storage,
+    /// Whether all objects of a collection can be deleted with one request.
+    pub deletes_collections: bool,
 }
 
 /// What stands behind a kind's name.
@@ -66,6 +68,7 @@ pub(super) const fn namespaced(
         subresources: &[],
         categories: &[],
         storage: Storage::Own,
+        deletes_collections: true,
     }
 }
 
@@ -95,6 +98,11 @@ impl Kind {
         self
     }
 
+    pub(super) const fn deleted_one_by_one(mut self) -> Kind {
+        self.deletes_collections = false;
+        self
+    }
+
     pub(super) const fn categories(mut self, categories: &'static [&'static str]) -> Kind {
         self.categories = categories;
         self
@@ -106,6 +114,17 @@ impl Kind {
 pub struct KindName(&'static Kind);
 
 impl Kind {
+    /// The verbs of the resource, in order.
+    pub fn verbs(&self) -> &'static [&'static str] {
+        match self.storage {
+            Storage::Nothing => &["create"],
+            _ if self.deletes_collections => {
+                &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+            }
+            _ => &["create", "delete", "get", "list", "patch", "update", "watch"],
+        }
+    }
+
     /// The kind of a plural in a group. An empty version means the served one.
     pub fn by_plural(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
         KINDS.iter().find(|k| k.group == group && k.plural == plural && (version.is_empty() || version == k.version))

@@ -10,7 +10,8 @@ pub const KINDS: &[Kind] = &[
     namespaced("", "v1", "LimitRange", "limitrange", "limitranges", "/registry/limitranges/").short(&["limits"]),
     cluster("", "v1", "Namespace", "namespace", "namespaces", "/registry/namespaces/")
         .short(&["ns"])
-        .with(&["finalize", "status"]),
+        .with(&["finalize", "status"])
+        .deleted_one_by_one(),
     cluster("", "v1", "Node", "node", "nodes", "/registry/minions/").short(&["no"]).with(&["status"]),
     namespaced(
         "",

@@ -93,6 +93,8 @@ pub struct Status {
     pub oldest_revision: i64,
     /// Expired: where the store stands.
     pub current_revision: i64,
+    /// Expired, of a page: the token with which the rest of the list can be read as it is now; empty: nothing said.
+    pub continue_token: String,
 }
 
 const REASONS: &[(Reason, &str, u16)] = &[
@@ -147,7 +149,13 @@ impl Status {
             retry_after_seconds: 0,
             oldest_revision: 0,
             current_revision: 0,
+            continue_token: String::new(),
         }
+    }
+
+    /// A fault of the server for which upstream gives no reason (500).
+    pub fn without_reason(message: impl Into<String>) -> Self {
+        Self::new(Reason::Unknown, message)
     }
 
     /// `pods "a" not found`.
@@ -231,8 +239,14 @@ impl Status {
         }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason.as_str(), "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if self.reason != Reason::Unknown {
+            status["reason"] = self.reason.as_str().into();
+        }
+        if !self.continue_token.is_empty() {
+            status["metadata"]["continue"] = self.continue_token.as_str().into();
+        }
         if !details.is_empty() {
             status["details"] = Value::Object(details);
         }
@@ -298,6 +312,7 @@ impl Status {
             retry_after_seconds: details["retryAfterSeconds"].as_i64().unwrap_or(0),
             oldest_revision: wire.oldest_revision,
             current_revision: wire.current_revision,
+            continue_token: json["metadata"]["continue"].as_str().unwrap_or_default().to_owned(),
         }
     }
 }
@@ -344,6 +359,8 @@ mod tests {
             Status::not_found(pod, "a"),
             Status::invalid(pod, "a", vec![cause.clone(), cause]),
             Status::expired(3, 7, 9),
+            Status { continue_token: "t".into(), ..Status::expired(3, 7, 9) },
+            Status::without_reason("a fault"),
         ] {
             let carried = tonic::Status::from(status.clone());
             assert_eq!(Status::from_grpc(&carried), status);

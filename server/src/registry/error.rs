@@ -8,7 +8,7 @@ pub(super) const MODIFIED: &str =
 
 /// 504: a read not older than a revision that the store has not reached.
 pub(super) fn too_large_revision(requested: i64, current: i64) -> Status {
-    let message = format!("Too large resource version: {requested}, current: {current}");
+    let message = format!("Timeout: Too large resource version: {requested}, current: {current}");
     let mut status = Status::new(Reason::Timeout, message);
     status.causes = vec![Cause {
         reason: "ResourceVersionTooLarge".into(),
@@ -24,16 +24,18 @@ pub(super) fn list_too_old(oldest: i64, current: i64) -> Status {
     expired("The resourceVersion for the provided list is too old.", oldest, current)
 }
 
-/// 410: the snapshot a continue token belongs to is gone.
-pub(super) fn continue_too_old(oldest: i64, current: i64) -> Status {
-    expired(
+/// 410: the snapshot a continue token belongs to is gone; `rest` is a token for what is there now.
+pub(super) fn continue_too_old(oldest: i64, current: i64, rest: String) -> Status {
+    let mut status = expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list \
          without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
          results. Continuing with the provided token results in an inconsistent list - objects that were created, \
          modified, or deleted between the time the first chunk was returned and now may show up in the list.",
         oldest,
         current,
-    )
+    );
+    status.continue_token = rest;
+    status
 }
 
 /// 410 for a client that resumes against another history.

@@ -2,29 +2,20 @@
 //!
 //! Invariant: all pages of a list are cut from the snapshot of its first page, and say so.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use listwatch_proto::resource::Status;
-use serde::{Deserialize, Serialize};
 
+use super::continue_token;
 use super::error::{continue_too_old, list_too_old, too_large_revision};
 use super::selection::{Selection, facts_of};
 use super::{ListOptions, ListPage, Registry, StoreError, StoreWatcher, StoredObject, Target};
-use crate::storage::{KeyRange, RangeEnd};
+use crate::storage::KeyRange;
 
 /// Keys read at a time while a page is being filled through selectors.
 const CHUNK: usize = 500;
 
-/// Where the next page begins (apimachinery's continue token).
-#[derive(Serialize, Deserialize)]
-struct Token {
-    v: String,
-    rv: i64,
-    start: String,
-}
-
-const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+/// The revision of a token that goes on in what is there now.
+const INCONSISTENT: i64 = -1;
 
 /// What to read, once the options are understood.
 struct Plan {
@@ -56,7 +47,10 @@ impl Registry {
             return Ok(page);
         }
         self.page(&plan, revision).await.map_err(|error| match error {
-            StoreError::Compacted { oldest, current, .. } if plan.continued => continue_too_old(oldest, current),
+            StoreError::Compacted { oldest, current, .. } if plan.continued => {
+                let rest = continue_token::encode(&plan.selection, INCONSISTENT, &plan.range.key);
+                continue_too_old(oldest, current, rest)
+            }
             StoreError::Compacted { oldest, current, .. } if plan.exact => list_too_old(oldest, current),
             other => other.into(),
         })
@@ -108,7 +102,7 @@ impl Registry {
             ListPage { items: listed.items, revision: listed.revision, continue_token: String::new(), remaining: None };
         if let Some(last) = page.items.last().filter(|_| listed.left > 0) {
             let key = selection.kind.key(last.namespace(), last.name());
-            page.continue_token = token(selection, page.revision, key.as_bytes());
+            page.continue_token = continue_token::encode(selection, page.revision, &after(key.as_bytes()));
         }
         Some(page)
     }
@@ -146,7 +140,7 @@ impl Registry {
         }
         let mut answer = ListPage { items, revision, continue_token: String::new(), remaining: None };
         if let Some(last) = last.filter(|_| left > 0) {
-            answer.continue_token = token(&plan.selection, revision, &last);
+            answer.continue_token = continue_token::encode(&plan.selection, revision, &after(&last));
             answer.remaining = (!selective).then_some(left);
         }
         Ok(answer)
@@ -173,42 +167,11 @@ fn plan(target: &Target, options: &ListOptions) -> Result<Plan, Status> {
         if options.exact_revision != 0 || options.min_revision != 0 {
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
-        let (start, rv) = start_of(&selection, &options.continue_token)?;
-        if !range.contains(&start) && range.end != RangeEnd::Single {
-            return Err(invalid_token("the key is not one of the collection"));
-        }
+        let (start, rv) = continue_token::decode(&selection, &options.continue_token)?;
         range.key = start;
         // A negative revision goes on in what is there now, not in the snapshot.
         revision = rv.max(0);
     }
     let limit = usize::try_from(options.limit).unwrap_or(0);
     Ok(Plan { selection, range, revision, limit, continued, exact: options.exact_revision > 0 })
-}
-
-fn token(selection: &Selection, revision: i64, last: &[u8]) -> String {
-    let prefix = selection.kind.collection_key(&selection.namespace);
-    let last = String::from_utf8_lossy(last);
-    let start = format!("{}\0", last.strip_prefix(&prefix).unwrap_or(&last));
-    let token = Token { v: TOKEN_VERSION.to_owned(), rv: revision, start };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).expect("a token always serializes"))
-}
-
-fn start_of(selection: &Selection, text: &str) -> Result<(Bytes, i64), Status> {
-    let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|e| invalid_token(&e.to_string()))?;
-    let token: Token = serde_json::from_slice(&bytes).map_err(|e| invalid_token(&e.to_string()))?;
-    if token.v != TOKEN_VERSION {
-        return Err(invalid_token(&format!("the version {:?} is not recognized", token.v)));
-    }
-    if token.rv == 0 {
-        return Err(invalid_token("it names no revision"));
-    }
-    if token.start.is_empty() || token.start.split(['/', '\0']).any(|part| part == "..") {
-        return Err(invalid_token("it names no key"));
-    }
-    let key = format!("{}{}", selection.kind.collection_key(&selection.namespace), token.start);
-    Ok((Bytes::from(key), token.rv))
-}
-
-fn invalid_token(why: &str) -> Status {
-    Status::bad_request(format!("continue key is not valid: {why}"))
 }

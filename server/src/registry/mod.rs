@@ -15,6 +15,7 @@ mod binding;
 mod body;
 mod bootstrap;
 mod cache;
+mod continue_token;
 mod create;
 mod current;
 mod delete;

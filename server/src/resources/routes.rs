@@ -9,7 +9,6 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use listwatch_proto::DESCRIPTORS;
-use listwatch_proto::resource::{Reason, Status};
 use listwatch_proto::v1::admin_server::AdminServer;
 use listwatch_proto::v1::resources_server::ResourcesServer;
 use tokio_util::sync::CancellationToken;
@@ -103,6 +102,11 @@ async fn unknown(request: Request) -> Response {
         let status = tonic::Status::unimplemented(format!("{path} is not served"));
         return status.into_http::<tonic::body::Body>().map(Body::new);
     }
-    let status = Status::new(Reason::NotFound, "the server could not find the requested resource");
-    (StatusCode::NOT_FOUND, axum::Json(status.to_json())).into_response()
+    // As Go's HTTP server says that there is nothing.
+    let head = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-cache, private"),
+    ];
+    (StatusCode::NOT_FOUND, head, "404 page not found\n").into_response()
 }

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, StatusCode, Uri, header};
 use listwatch_proto::resource::Status;
 use serde_json::Value;
 
@@ -40,9 +40,36 @@ pub(super) fn failure(status: &Status, encoding: Encoding) -> Response {
 
 /// Plain text, as Go's HTTP server says that there is nothing.
 pub(super) fn page_not_found() -> Response {
-    let mut response = Response::new(Body::from("404 page not found\n"));
-    *response.status_mut() = StatusCode::NOT_FOUND;
+    plain_error(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
+}
+
+/// A failure outside the API, as Go's `http.Error` tells it.
+pub(super) fn plain_error(code: StatusCode, text: String) -> Response {
+    let mut response = plain(text);
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Plain text.
+pub(super) fn plain(text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// The words of kube-apiserver for `/api/v1/watch` with nothing behind it, which its filters do not understand.
+pub(super) fn watch_of_nothing(uri: &Uri) -> Response {
+    let why = "failed to create RequestInfo: unable to determine kind and namespace from url";
+    let text = format!("Internal Server Error: {:?}: {why}, {uri}\n", uri.to_string());
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    plain_error(StatusCode::INTERNAL_SERVER_ERROR, text)
+}
+
+/// Nothing may be kept by those between server and client, but what says so itself.
+pub(super) async fn uncached(mut response: Response) -> Response {
+    let caching = HeaderValue::from_static("no-cache, private");
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(caching);
     response
 }
 

@@ -6,14 +6,12 @@ use std::hash::{Hash, Hasher};
 
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use listwatch_proto::resource::{KINDS, Kind, Status};
+use listwatch_proto::resource::{KINDS, Kind, Status, Storage};
 use serde_json::{Value, json};
 
 use super::answer;
 use super::negotiate::{self, Discovery, Encoding};
 
-/// The verbs of a resource, by name.
-const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
 /// The media type of the aggregated form, word for word as clients ask for it.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -95,8 +93,11 @@ fn group_object(name: &str) -> Value {
 fn legacy(kind: &'static Kind) -> Vec<Value> {
     let mut main = json!({
         "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
-        "verbs": VERBS, "storageVersionHash": storage_hash(kind),
+        "verbs": kind.verbs(),
     });
+    if kind.storage != Storage::Nothing {
+        main["storageVersionHash"] = storage_hash(kind).into();
+    }
     if !kind.short_names.is_empty() {
         main["shortNames"] = json!(kind.short_names);
     }
@@ -120,12 +121,22 @@ fn legacy(kind: &'static Kind) -> Vec<Value> {
 
 /// The kind that a part answers in, and its verbs.
 fn part_of(kind: &'static Kind, part: &str) -> (&'static str, &'static str, &'static str, &'static [&'static str]) {
-    match part {
-        "scale" => ("autoscaling", "v1", "Scale", &["get", "patch", "update"]),
-        "binding" => (kind.group, kind.version, "Binding", &["create"]),
-        "log" => (kind.group, kind.version, kind.kind, &["get"]),
-        "finalize" => (kind.group, kind.version, kind.kind, &["update"]),
-        _ => (kind.group, kind.version, kind.kind, &["get", "patch", "update"]),
+    const ALL: &[&str] = &["create", "delete", "get", "patch", "update"];
+    let own = |name: &'static str, verbs: &'static [&'static str]| (kind.group, kind.version, name, verbs);
+    match (kind.kind, part) {
+        (_, "scale") => ("autoscaling", "v1", "Scale", &["get", "patch", "update"]),
+        (_, "eviction") => ("policy", "v1", "Eviction", &["create"]),
+        (_, "token") => ("authentication.k8s.io", "v1", "TokenRequest", &["create"]),
+        (_, "binding") => own("Binding", &["create"]),
+        (_, "log") => own(kind.kind, &["get"]),
+        (_, "finalize" | "approval") => own(kind.kind, &["update"]),
+        (_, "attach") => own("PodAttachOptions", &["create", "get"]),
+        (_, "exec") => own("PodExecOptions", &["create", "get"]),
+        (_, "portforward") => own("PodPortForwardOptions", &["create", "get"]),
+        ("Node", "proxy") => own("NodeProxyOptions", ALL),
+        ("Service", "proxy") => own("ServiceProxyOptions", ALL),
+        (_, "proxy") => own("PodProxyOptions", ALL),
+        _ => own(kind.kind, &["get", "patch", "update"]),
     }
 }
 
@@ -195,7 +206,7 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
         "responseKind": response_kind("", "", kind.kind),
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": VERBS,
+        "verbs": kind.verbs(),
     });
     if !kind.short_names.is_empty() {
         resource["shortNames"] = json!(kind.short_names);

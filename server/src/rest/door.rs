@@ -15,7 +15,7 @@ use super::objects::{Ask, encoding_of};
 use super::path::{self, Named};
 use super::query::{Query, Read};
 use super::table::Carried;
-use super::{answer, body, discovery, list, log, openapi, probe, watch};
+use super::{answer, body, discovery, health, list, log, openapi, plain, watch};
 use crate::kubelets::Kubelets;
 use crate::registry::{Registry, RequestContext, Target};
 use crate::storage::Engine;
@@ -33,12 +33,14 @@ pub(crate) struct RestDoor {
 /// The router of the door: `/api`, `/apis`, `/openapi` and everything below, version and health. It must stand behind a gate that puts a request
 /// context into each request, and on the multi-thread runtime.
 pub(crate) fn routes(door: RestDoor, engine: Engine) -> Router {
-    let probes = probe::router(engine, door.stopping.clone());
+    let probes = health::router(engine, door.stopping.clone());
     let mut router = Router::new();
-    for path in ["/api", "/api/{*rest}", "/apis", "/apis/{*rest}", "/openapi", "/openapi/{*rest}"] {
-        router = router.route(path, any(serve));
+    for root in ["/api", "/apis", "/openapi"] {
+        router = router.route(root, any(serve)).route(&format!("{root}/"), any(serve));
+        router = router.route(&format!("{root}/{{*rest}}"), any(serve));
     }
-    router.with_state(Arc::new(door)).merge(probes)
+    let router = router.with_state(Arc::new(door)).merge(plain::router()).merge(probes);
+    router.layer(axum::middleware::map_response(answer::uncached))
 }
 
 async fn serve(State(door): State<Arc<RestDoor>>, request: Request) -> Response {
@@ -69,6 +71,7 @@ impl RestDoor {
         match named {
             Named::Nothing => Ok(answer::page_not_found()),
             Named::UnknownResource => Err(unknown_resource()),
+            Named::WatchOfNothing => Ok(answer::watch_of_nothing(request.uri())),
             Named::Resource { target, watch } => self.verb(request, &target, watch).await,
             _ if request.method() != Method::GET => Err(not_allowed()),
             Named::CoreVersions => discovery::core_versions(headers),
@@ -103,7 +106,7 @@ impl RestDoor {
                 log::log(&self.registry, &context, kubelets, target, &query, self.stopping.clone()).await
             }
             Method::GET => ask.get().await,
-            Method::POST if is_collection || !target.subresource.is_empty() => ask.create(request).await,
+            Method::POST if takes_new(target) => ask.create(request).await,
             Method::PUT if !is_collection => ask.update(request).await,
             Method::PATCH if !is_collection => ask.patch(request).await,
             Method::DELETE if !is_collection => ask.delete(request).await,
@@ -112,10 +115,16 @@ impl RestDoor {
     }
 }
 
+/// Objects are made in their namespace, not in all of them; parts of them where there is something to make.
+fn takes_new(target: &Target) -> bool {
+    let has_place = !target.kind.namespaced || !target.namespace.is_empty();
+    if target.name.is_empty() { has_place } else { !target.subresource.is_empty() }
+}
+
 fn unknown_resource() -> Status {
     Status::new(Reason::NotFound, "the server could not find the requested resource")
 }
 
-fn not_allowed() -> Status {
+pub(super) fn not_allowed() -> Status {
     Status::new(Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
 }

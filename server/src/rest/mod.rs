@@ -3,7 +3,8 @@
 //! * [`path`]: what a path names; [`query`]: what its parameters ask; [`negotiate`]: in which form the answer goes
 //! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`] and [`yaml`]: what a client sent
 //! * [`list`] and [`watch`]: collections, streamed; [`table`]: rows of columns; [`log`]: the log of a container
-//! * [`discovery`] and [`openapi`]: what is served; [`probe`]: version and health; [`answer`]: objects and failures as HTTP answers
+//! * [`discovery`] and [`openapi`]: what is served; [`health`]: checks; [`plain`]: paths outside the API;
+//!   [`answer`]: objects and failures as HTTP answers
 //!
 //! Invariants: paths, parameters, codes and words are those of kube-apiserver 1.36; what a verb means is the registry's
 //! business alone; a list or a watch of any length is written piece by piece.
@@ -12,17 +13,18 @@ mod answer;
 mod body;
 mod discovery;
 mod door;
+mod health;
 mod list;
 mod log;
 mod negotiate;
 mod objects;
 mod openapi;
 mod path;
-mod probe;
+mod plain;
 mod query;
 mod table;
 mod watch;
 mod yaml;
 
 pub(crate) use door::{RestDoor, routes};
-pub(crate) use probe::KUBERNETES_VERSION;
+pub(crate) use plain::KUBERNETES_VERSION;

@@ -28,8 +28,10 @@ pub(super) enum Named {
         /// Asked for under the old prefix `watch/`.
         watch: bool,
     },
-    /// A served group version, but nothing that it has.
+    /// A served group, but nothing that it has.
     UnknownResource,
+    /// The prefix of watches, with nothing to watch behind it.
+    WatchOfNothing,
     /// No path of this API.
     Nothing,
 }
@@ -56,11 +58,15 @@ fn known_group(group: &str) -> Option<&'static str> {
 }
 
 fn below(group: &str, version: &str, rest: &[&str]) -> Named {
-    let Some(kind) = KINDS.iter().find(|k| k.group == group && k.version == version) else { return Named::Nothing };
+    let Some(kind) = KINDS.iter().find(|k| k.group == group && k.version == version) else {
+        let known = group.is_empty() || known_group(group).is_some();
+        return if known { Named::UnknownResource } else { Named::Nothing };
+    };
     let (group, version) = (kind.group, kind.version);
     match rest {
         [] => Named::GroupVersion(group, version),
-        ["watch", rest @ ..] if !rest.is_empty() => resource(group, version, rest, true),
+        ["watch"] => Named::WatchOfNothing,
+        ["watch", rest @ ..] => resource(group, version, rest, true),
         rest => resource(group, version, rest, false),
     }
 }
@@ -129,15 +135,23 @@ mod tests {
 
     #[test]
     fn other_paths_are_told_apart() {
-        for path in
-            ["/api/v1/gizmos", "/api/v1//pods", "/api/v1/pods/a", "/api/v1/namespaces/n/nodes", "/apis/apps/v1/pods"]
-        {
+        for path in [
+            "/api/v1/gizmos",
+            "/api/v1//pods",
+            "/api/v1/pods/a",
+            "/api/v1/namespaces/n/nodes",
+            "/apis/apps/v1/pods",
+            "/api/v2",
+            "/api/V1/pods",
+            "/apis/apps/v9/deployments",
+        ] {
             assert_eq!(read(path), Named::UnknownResource, "{path}");
         }
-        for path in ["/", "/nosuch", "/api/v2", "/apis/nosuch.io", "/apis/nosuch.io/v1/x", "api"] {
+        for path in ["/", "/nosuch", "//api/v1/pods", "/apis/nosuch.io", "/apis/nosuch.io/v1/x", "api"] {
             assert_eq!(read(path), Named::Nothing, "{path}");
         }
         assert_eq!(read("/apis/apps/v1"), Named::GroupVersion("apps", "v1"));
         assert_eq!(read("/api/"), Named::CoreVersions);
+        assert_eq!(read("/api/v1/watch/"), Named::WatchOfNothing);
     }
 }

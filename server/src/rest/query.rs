@@ -80,7 +80,7 @@ impl Query {
             self.pin(&mut options)?;
             return Ok(Read::List(options));
         }
-        let start = revision(self.text("resourceVersion")).map_err(Status::bad_request)?;
+        let start = revision(self.text("resourceVersion")).map_err(Status::without_reason)?;
         // Without a revision a watch begins with the state, unless the client says that it does not want it.
         let initial = self.flag("sendInitialEvents").unwrap_or(start == 0);
         Ok(Read::Watch(Watching {
@@ -167,7 +167,8 @@ impl Query {
 
     /// The revision that a GET of one object names: not older than it.
     pub(super) fn min_revision(&self) -> Result<i64, Status> {
-        revision(self.text("resourceVersion")).map_err(Status::bad_request)
+        // Upstream finds it out in its store, and has no reason for what goes wrong there.
+        revision(self.text("resourceVersion")).map_err(Status::without_reason)
     }
 
     /// How a write is done.
