@@ -1,6 +1,6 @@
 //! From the body of a request to an object of a kind.
 
-use listwatch_proto::resource::{Cause, Object, Reason, Status};
+use listwatch_proto::resource::{Cause, KINDS, Kind, Object, Reason, Status};
 use serde_json::Value;
 
 use super::FieldValidation;
@@ -80,34 +80,14 @@ pub(super) fn read(expected: Expected<'_>, body: &[u8], validation: FieldValidat
     }
 }
 
-/// The kinds of the expected kind's group that Kubernetes has, served here or not.
-fn registered(group: &str) -> &'static [&'static str] {
-    match group {
-        "" => &[
-            "Binding",
-            "ComponentStatus",
-            "ConfigMap",
-            "Endpoints",
-            "Event",
-            "LimitRange",
-            "Namespace",
-            "Node",
-            "PersistentVolume",
-            "PersistentVolumeClaim",
-            "Pod",
-            "PodTemplate",
-            "ReplicationController",
-            "ResourceQuota",
-            "Secret",
-            "Service",
-            "ServiceAccount",
-        ],
-        "apps" => &["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "Scale", "StatefulSet"],
-        "coordination.k8s.io" => &["Lease"],
-        "scheduling.k8s.io" => &["PriorityClass"],
-        "autoscaling" => &["HorizontalPodAutoscaler", "Scale"],
+/// Whether Kubernetes has a kind of this name in the group, served here or not.
+fn is_registered(group: &str, kind: &str) -> bool {
+    let unserved: &[&str] = match group {
+        "" => &["Binding", "ComponentStatus"],
+        "apps" | "autoscaling" => &["Scale"],
         _ => &[],
-    }
+    };
+    KINDS.iter().any(|own| own.group == group && own.kind == kind) || unserved.contains(&kind)
 }
 
 /// The versions of a group that Kubernetes has, served here or not.
@@ -117,6 +97,9 @@ fn versions(group: &str) -> &'static [&'static str] {
         "coordination.k8s.io" => &["v1", "v1beta1", "v1alpha2"],
         "scheduling.k8s.io" => &["v1", "v1beta1", "v1alpha1"],
         "autoscaling" => &["v1", "v2"],
+        "batch" | "discovery.k8s.io" | "events.k8s.io" | "networking.k8s.io" | "policy" => &["v1", "v1beta1"],
+        "node.k8s.io" | "rbac.authorization.k8s.io" | "storage.k8s.io" => &["v1", "v1beta1", "v1alpha1"],
+        "resource.k8s.io" => &["v1", "v1beta1", "v1beta2", "v1alpha3"],
         _ => &["v1"],
     }
 }
@@ -131,7 +114,7 @@ fn unregistered(expected: Expected<'_>, api_version: &str, kind: &str) -> Option
     let (own_group, own_version) =
         if api_version.is_empty() { (group.clone(), version.clone()) } else { split(api_version) };
     let kind = if kind.is_empty() { expected.kind } else { kind };
-    let known = versions(&group).contains(&own_version.as_str()) && registered(&group).contains(&kind);
+    let known = versions(&group).contains(&own_version.as_str()) && is_registered(&group, kind);
     if own_group != group || known {
         return None;
     }
@@ -177,6 +160,12 @@ pub(super) fn read_node(expected: Expected<'_>, node: &Node<'_>) -> Result<Read,
         )));
     }
     if !kind.is_empty() && kind != expected.kind {
+        // Upstream reads it as what it says it is before it finds that this is not what was expected.
+        if let Some(other) = Kind::by_api_version(expected.api_version, &kind)
+            && let Err(wrong) = decode(super::kinds::strategy(other).schema(), node)
+        {
+            return Err(expected.refuse(&kind, &wrong.message));
+        }
         let (found, wanted) = (format!("v1.{kind}"), expected.schema.replace("/v1", ""));
         return Err(expected.refuse(&kind, &format!("converting ({found}) to ({wanted}): unknown conversion")));
     }

@@ -300,6 +300,11 @@ impl Registry {
         super::schema::openapi::name_of(strategy(kind).schema())
     }
 
+    /// What is told on every request that names the kind, since it is on its way out.
+    pub(crate) fn deprecation(kind: &'static Kind) -> Option<&'static str> {
+        strategy(kind).deprecation()
+    }
+
     /// Whether the answer to a delete is the object, also when it is gone; else it is a Status.
     pub(crate) fn tells_what_it_deleted(&self, kind: &'static Kind) -> bool {
         strategy(kind).tells_what_it_deleted()

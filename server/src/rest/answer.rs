@@ -84,6 +84,16 @@ pub(super) fn warn(response: &mut Response, warnings: &[String]) {
     }
 }
 
+/// Adds what a person should be told before all else.
+pub(super) fn warn_first(response: &mut Response, warning: &str) {
+    let others: Vec<HeaderValue> = response.headers().get_all(header::WARNING).iter().cloned().collect();
+    response.headers_mut().remove(header::WARNING);
+    warn(response, &[warning.to_owned()]);
+    for other in others {
+        response.headers_mut().append(header::WARNING, other);
+    }
+}
+
 fn yaml(json: &[u8]) -> Bytes {
     let value: Value = serde_json::from_slice(json).unwrap_or_default();
     Bytes::from(serde_norway::to_string(&value).unwrap_or_default())

@@ -10,7 +10,7 @@ use http::Method;
 use listwatch_proto::resource::{Reason, Status};
 use tokio_util::sync::CancellationToken;
 
-use super::negotiate::{self, Shape};
+use super::negotiate::{self, Encoding, Shape};
 use super::objects::{Ask, encoding_of};
 use super::path::{self, Named};
 use super::query::{Query, Read};
@@ -51,13 +51,15 @@ async fn serve(State(door): State<Arc<RestDoor>>, request: Request) -> Response 
         Ok(request) => door.answer(request).await,
         Err(status) => Err(status),
     };
-    answer.unwrap_or_else(|mut status| {
-        if status.reason == Reason::BadRequest {
-            // The field of a body that does not decode is told over gRPC; kube-apiserver has it in the words alone.
-            status.causes.clear();
-        }
-        answer::failure(&status, encoding)
-    })
+    answer.unwrap_or_else(|status| refusal(status, encoding))
+}
+
+fn refusal(mut status: Status, encoding: Encoding) -> Response {
+    if status.reason == Reason::BadRequest {
+        // The field of a body that does not decode is told over gRPC; kube-apiserver has it in the words alone.
+        status.causes.clear();
+    }
+    answer::failure(&status, encoding)
 }
 
 impl RestDoor {
@@ -72,7 +74,16 @@ impl RestDoor {
             Named::Nothing => Ok(answer::page_not_found()),
             Named::UnknownResource => Err(unknown_resource()),
             Named::WatchOfNothing => Ok(answer::watch_of_nothing(request.uri())),
-            Named::Resource { target, watch } => self.verb(request, &target, watch).await,
+            Named::Resource { target, watch } => match Registry::deprecation(target.kind) {
+                None => self.verb(request, &target, watch).await,
+                Some(warning) => {
+                    let encoding = encoding_of(&request);
+                    let answer = self.verb(request, &target, watch).await;
+                    let mut response = answer.unwrap_or_else(|status| refusal(status, encoding));
+                    answer::warn_first(&mut response, warning);
+                    Ok(response)
+                }
+            },
             _ if request.method() != Method::GET => Err(not_allowed()),
             Named::CoreVersions => discovery::core_versions(headers),
             Named::Groups => discovery::groups(headers),

@@ -74,6 +74,104 @@ fn begins_there(address: IpAddr, bits: u8) -> bool {
     }
 }
 
+/// An address must be one, and written as it is printed.
+pub(super) fn canonical_ip(text: &str, path: &Path, faults: &mut Faults) {
+    let before = faults.len();
+    ip(text, path, faults);
+    if faults.len() == before
+        && let Some(address) = parse(text)
+        && address.to_string() != text
+    {
+        faults.invalid(path, text, &format!("must be in canonical form (\"{address}\")"));
+    }
+}
+
+/// A range must be one that begins where it says, and written as it is printed.
+pub(super) fn canonical_range(text: &str, path: &Path, faults: &mut Faults) {
+    let before = faults.len();
+    range(text, path, faults);
+    if faults.len() == before
+        && let Some((address, bits)) = parse_range(text)
+        && format!("{address}/{bits}") != text
+    {
+        faults.invalid(path, text, &format!("must be in canonical form (\"{address}/{bits}\")"));
+    }
+}
+
+/// `IPv4` or `IPv6`; empty for what is no address.
+pub(super) fn family(text: &str) -> &'static str {
+    match parse(text) {
+        None => "",
+        Some(IpAddr::V6(six)) if six.to_ipv4_mapped().is_none() => "IPv6",
+        Some(_) => "IPv4",
+    }
+}
+
+/// An address where packets can be sent: not this host, not this link, not nowhere (upstream's `ValidateEndpointIP`).
+pub(super) fn endpoint(text: &str, path: &Path, faults: &mut Faults) {
+    let Some(address) = parse(text) else {
+        faults.invalid(path, text, "must be a valid IP address");
+        return;
+    };
+    let address = address.to_canonical();
+    let (link_local, group) = match address {
+        IpAddr::V4(four) => (four.is_link_local(), four.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(six) => (six.is_unicast_link_local(), six.segments()[0] & 0xff0f == 0xff02),
+    };
+    if address.is_unspecified() {
+        faults.invalid(path, text, &format!("may not be unspecified ({text})"));
+    }
+    if address.is_loopback() {
+        faults.invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    }
+    if link_local {
+        faults.invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+    }
+    if group {
+        faults.invalid(path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
+    }
+}
+
+/// What is unusual about a valid range.
+pub(super) fn range_warnings(text: &str, path: &Path) -> Vec<String> {
+    let Some((address, bits)) = parse_range(text) else { return Vec::new() };
+    let address = address.to_canonical();
+    let network = masked(address, bits);
+    let mut warnings = Vec::new();
+    if network != address {
+        let whole = if address.is_ipv4() { 32 } else { 128 };
+        warnings.push(format!(
+            "{path}: CIDR value \"{text}\" is ambiguous in this context (should be \"{network}/{bits}\" or \
+             \"{address}/{whole}\"?)"
+        ));
+    }
+    let (written, digits) = text.split_once('/').unwrap_or((text, ""));
+    let plain = written.parse::<IpAddr>().is_ok_and(|own| !is_mapped(own)) && digits == bits.to_string();
+    if !plain {
+        warnings.push(format!("{path}: non-standard CIDR value \"{text}\" is invalid: use \"{network}/{bits}\""));
+    }
+    if warnings.is_empty() && address.is_ipv6() && format!("{address}/{bits}") != text {
+        warnings.push(format!(
+            "{path}: IPv6 CIDR value \"{text}\" should be in RFC 5952 canonical format (\"{address}/{bits}\")"
+        ));
+    }
+    warnings
+}
+
+/// The first address of a range.
+fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(four) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);
+            IpAddr::V4((u32::from(four) & mask).into())
+        }
+        IpAddr::V6(six) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits.min(128))).unwrap_or(0);
+            IpAddr::V6((u128::from(six) & mask).into())
+        }
+    }
+}
+
 /// What is unusual about a valid address.
 pub(super) fn warning(text: &str, path: &Path) -> Option<String> {
     let address = parse(text)?;

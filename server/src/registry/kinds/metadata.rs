@@ -18,6 +18,8 @@ const STANDARD_FINALIZERS: [&str; 3] = ["orphan", "foregroundDeletion", "kuberne
 pub(crate) enum OwnMetadata {
     /// A change is judged as a change and as a new object.
     Whole,
+    /// A change is judged as a new object.
+    Fresh,
     /// A change is judged as a change.
     Change,
     /// The same, and finalizers need no domain.
@@ -48,7 +50,7 @@ pub(in super::super) fn validate_new(kind: &'static Kind, rules: &dyn Strategy, 
     }
     shared(object, &path, faults);
     finalizers(object.finalizers(), &path.child("finalizers"), faults);
-    if matches!(rules.own_metadata(), OwnMetadata::Whole | OwnMetadata::Change) {
+    if matches!(rules.own_metadata(), OwnMetadata::Whole | OwnMetadata::Fresh | OwnMetadata::Change) {
         standard_finalizers(object.finalizers(), &path.child("finalizers"), faults);
     }
 }
@@ -71,6 +73,10 @@ pub(in super::super) fn validate_update(
     change(new, old, &path, faults);
     let own = rules.own_metadata();
     if own == OwnMetadata::None {
+        return;
+    }
+    if own == OwnMetadata::Fresh {
+        validate_new(kind, rules, new, faults);
         return;
     }
     change(new, old, &path, faults);

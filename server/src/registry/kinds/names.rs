@@ -148,6 +148,14 @@ pub(crate) fn path_segment(name: &str) -> Vec<String> {
     ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()
 }
 
+/// A whole part of a path.
+pub(crate) fn path_segment_name(name: &str) -> Vec<String> {
+    match name {
+        "." | ".." => vec![format!("may not be '{name}'")],
+        name => path_segment(name),
+    }
+}
+
 /// A port's name: at most 15 of `a-z 0-9 -`, with a letter, no dash at an end or doubled.
 pub(crate) fn port(name: &str) -> Vec<String> {
     let mut faults = Vec::new();

@@ -97,12 +97,32 @@ pub(super) fn duration(seconds: i64) -> String {
 
 /// Names and images of a template's containers, each joined by commas.
 pub(super) fn containers(object: &Object) -> [Cell; 2] {
-    let list = object.at(&["spec", "template", "spec", "containers"]).and_then(Value::as_array);
+    container_cells(object.at(&["spec", "template", "spec"]).unwrap_or(&Value::Null))
+}
+
+/// The same of the spec of a pod.
+pub(super) fn container_cells(spec: &Value) -> [Cell; 2] {
+    let list = spec["containers"].as_array();
     let joined = |key: &str| {
         let words: Vec<_> = list.into_iter().flatten().map(|c| c[key].as_str().unwrap_or_default()).collect();
         text(words.join(","))
     };
     [joined("name"), joined("image")]
+}
+
+/// A map of labels in order of key: `a=b,c=d`.
+pub(super) fn labels(labels: &Value) -> Cell {
+    let mut pairs: Vec<_> = labels
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key, value.as_str().unwrap_or_default()))
+        .collect();
+    pairs.sort_unstable();
+    match pairs.as_slice() {
+        [] => text(NONE),
+        pairs => text(pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")),
+    }
 }
 
 /// A label selector as `kubectl` prints it.

@@ -66,6 +66,11 @@ pub(crate) trait Strategy: Send + Sync {
         self.warnings(new)
     }
 
+    /// What is told on every request that names the kind, since it is on its way out.
+    fn deprecation(&self) -> Option<&'static str> {
+        None
+    }
+
     /// How the kind's own rules look at metadata.
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Change

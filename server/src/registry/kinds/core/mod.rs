@@ -3,6 +3,7 @@
 use super::strategy::Strategy;
 
 mod endpoints;
+mod key_pair;
 mod limit_range;
 mod persistent_volume;
 mod persistent_volume_claim;

@@ -1,36 +1,67 @@
-//! PodTemplate.
+//! PodTemplate: a pod to be made, by itself.
 
 use listwatch_proto::resource::Object;
+use serde_json::Value;
 
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
+use super::super::faults::{Faults, Path};
+use super::super::print::{NAME, column, container_cells, labels, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::super::{names, pod_defaults, warnings, workload};
 
 pub(super) struct PodTemplateStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column("Containers", "string", "Names of each container in the template.", 0),
+    column("Images", "string", "Images referenced by each container in the template.", 0),
+    column("Pod Labels", "string", "The labels for the pod template.", 0),
+];
 
 impl Strategy for PodTemplateStrategy {
     fn schema(&self) -> &'static str {
         "core/v1.PodTemplate"
     }
 
-    fn default(&self, _object: &mut Object) {}
+    fn default(&self, object: &mut Object) {
+        pod_defaults::template(object.at_mut(&["template"]));
+    }
 
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
+    fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
+        pod_defaults::drop_disabled(object.at_mut(&["template", "spec"]));
         Ok(())
     }
 
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
+    fn prepare_update(&self, _part: Part, new: &mut Object, old: &Object) {
+        pod_defaults::drop_disabled(new.at_mut(&["template", "spec"]));
+        // What is counted is the template, which stands beside where other kinds have their spec.
+        if new.at(&["template"]) != old.at(&["template"]) {
+            new.set(&["metadata", "generation"], old.generation() + 1);
+        }
+    }
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        workload::pod_template(template(object), &Path::new("template"), faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
+    }
+
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        warnings::template_at(template(object), "template.")
+    }
+
+    fn update_warnings(&self, _part: Part, new: &Object, old: &Object) -> Vec<String> {
+        if new.generation() == old.generation() { Vec::new() } else { self.warnings(new) }
+    }
+
+    fn tells_what_it_deleted(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {
@@ -41,7 +72,12 @@ impl Strategy for PodTemplateStrategy {
         COLUMNS
     }
 
-    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+    fn cells(&self, object: &Object, _now: i64) -> Vec<Cell> {
+        let [names, images] = container_cells(&template(object)["spec"]);
+        vec![text(object.name()), names, images, labels(&template(object)["metadata"]["labels"])]
     }
+}
+
+fn template(object: &Object) -> &Value {
+    object.at(&["template"]).unwrap_or(&Value::Null)
 }

@@ -1,40 +1,133 @@
-//! ReplicationController.
+//! ReplicationController: so many pods of one template, the old way.
 
 use listwatch_proto::resource::Object;
+use serde_json::{Value, json};
 
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::super::faults::{Faults, Path};
+use super::super::fields::{default, has, text as word};
+use super::super::pod_spec::entries;
+use super::super::print::{AGE, NAME, age, column, containers, labels, number, text};
+use super::super::strategy::{Part, Strategy, keep};
+use super::super::{names, pod_defaults, warnings, workload};
 
 pub(super) struct ReplicationControllerStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Desired",
+        "integer",
+        "Replicas is the number of desired replicas. This is a pointer to distinguish between explicit zero and \
+         unspecified. Defaults to 1. More info: \
+         https://kubernetes.io/docs/concepts/workloads/controllers/replicationcontroller#what-is-a-replicationcontroller",
+        0,
+    ),
+    column(
+        "Current",
+        "integer",
+        "Replicas is the most recently observed number of replicas. More info: \
+         https://kubernetes.io/docs/concepts/workloads/controllers/replicationcontroller#what-is-a-replicationcontroller",
+        0,
+    ),
+    column("Ready", "integer", "The number of ready replicas for this replication controller.", 0),
+    AGE,
+    column("Containers", "string", "Names of each container in the template.", 1),
+    column("Images", "string", "Images referenced by each container in the template.", 1),
+    column(
+        "Selector",
+        "string",
+        "Selector is a label query over pods that should match the Replicas count. If Selector is empty, it is defaulted \
+         to the labels present on the Pod template. Label keys and values that must match in order to be controlled by \
+         this replication controller, if empty defaulted to labels on Pod template. More info: \
+         https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors",
+        1,
+    ),
+];
 
 impl Strategy for ReplicationControllerStrategy {
     fn schema(&self) -> &'static str {
         "core/v1.ReplicationController"
     }
 
-    fn default(&self, _object: &mut Object) {}
+    fn default(&self, object: &mut Object) {
+        let labels = object.at(&["spec", "template", "metadata", "labels"]).cloned();
+        if let Some(labels) = labels.filter(Value::is_object) {
+            for path in [["spec", "selector"], ["metadata", "labels"]] {
+                if is_empty(object.at(&path)) && !is_empty(Some(&labels)) {
+                    object.set(&path, labels.clone());
+                }
+            }
+        }
+        default(object.at_mut(&["spec"]), "replicas", 1);
+        if object.at(&["spec", "template"]).is_some_and(Value::is_object) {
+            pod_defaults::template(object.at_mut(&["spec", "template"]));
+        }
+    }
 
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
+    fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
+        object.0.insert("status".into(), json!({"replicas": 0}));
+        drop_disabled(object);
         Ok(())
     }
 
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
+    fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
+        match part {
+            Part::Status => keep(new, old, &["spec"]),
+            Part::Main | Part::Finalize => {
+                keep(new, old, &["status"]);
+                drop_disabled(new);
+            }
+        }
+    }
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let path = Path::new("spec");
+        workload::non_negative(spec, "minReadySeconds", &path, faults);
+        if is_empty(Some(&spec["selector"])) {
+            faults.required(&path.child("selector"), "");
+        }
+        if has(spec, "replicas") {
+            workload::non_negative(spec, "replicas", &path, faults);
+        } else {
+            faults.required(&path.child("replicas"), "");
+        }
+        template(spec, &path.child("template"), faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        if part == Part::Status {
+            status(new, faults);
+            return;
+        }
+        let _ = old;
+        self.validate_create(new, faults);
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
     }
 
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        warnings::template(object)
+    }
+
+    fn update_warnings(&self, part: Part, new: &Object, old: &Object) -> Vec<String> {
+        if part == Part::Status || new.generation() == old.generation() {
+            return Vec::new();
+        }
+        // Upstream looks at the template that is replaced.
+        warnings::template_at(old.at(&["spec", "template"]).unwrap_or(&Value::Null), "spec.template.")
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["status.replicas"]
+    }
+
+    fn field(&self, object: &Object, path: &str) -> Option<String> {
+        let keys: Vec<&str> = path.split('.').collect();
+        Some(object.int(&keys).unwrap_or(0).to_string())
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -42,6 +135,118 @@ impl Strategy for ReplicationControllerStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+        let [names, images] = containers(object);
+        vec![
+            text(object.name()),
+            number(object, &["spec", "replicas"]),
+            number(object, &["status", "replicas"]),
+            number(object, &["status", "readyReplicas"]),
+            age(object, now),
+            names,
+            images,
+            labels(object.at(&["spec", "selector"]).unwrap_or(&Value::Null)),
+        ]
+    }
+}
+
+fn is_empty(map: Option<&Value>) -> bool {
+    map.and_then(Value::as_object).is_none_or(serde_json::Map::is_empty)
+}
+
+fn drop_disabled(object: &mut Object) {
+    if object.at(&["spec", "template"]).is_some_and(Value::is_object) {
+        pod_defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
+    }
+}
+
+/// The template must be there, match the selector, and run for ever.
+fn template(spec: &Value, path: &Path, faults: &mut Faults) {
+    let template = &spec["template"];
+    if template.is_null() {
+        faults.required(path, "");
+        return;
+    }
+    let own = &template["metadata"]["labels"];
+    if entries(&spec["selector"]).any(|(key, value)| own.get(key) != Some(value)) {
+        let why = "`selector` does not match template `labels`";
+        faults.invalid(&path.child("metadata").child("labels"), own, why);
+    }
+    workload::pod_template(template, path, faults);
+    let at = path.child("spec");
+    let policy = word(&template["spec"], "restartPolicy");
+    if policy != "Always" {
+        faults.not_supported(&at.child("restartPolicy"), policy, &["Always"]);
+    }
+    if has(&template["spec"], "activeDeadlineSeconds") {
+        let why = "activeDeadlineSeconds in ReplicationController is not Supported";
+        faults.forbidden(&at.child("activeDeadlineSeconds"), why);
+    }
+}
+
+fn status(object: &Object, faults: &mut Faults) {
+    let status = object.at(&["status"]).unwrap_or(&Value::Null);
+    let path = Path::new("status");
+    for key in ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"] {
+        workload::non_negative(status, key, &path, faults);
+    }
+    let count = |key: &str| status[key].as_i64().unwrap_or(0);
+    for (key, above, shown) in [
+        ("fullyLabeledReplicas", "replicas", "status.replicas"),
+        ("readyReplicas", "replicas", "status.replicas"),
+        ("availableReplicas", "replicas", "status.replicas"),
+        ("availableReplicas", "readyReplicas", "readyReplicas"),
+    ] {
+        if count(key) > count(above) {
+            faults.invalid(&path.child(key), count(key), &format!("cannot be greater than {shown}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn controller(selector: Value) -> Object {
+        let mut object = Object::from_value(json!({"metadata": {"name": "x"}, "spec": {
+            "selector": selector,
+            "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}))
+        .expect("a map");
+        ReplicationControllerStrategy.default(&mut object);
+        object
+    }
+
+    fn told(object: &Object) -> Vec<String> {
+        let mut faults = Faults::new();
+        ReplicationControllerStrategy.validate_create(object, &mut faults);
+        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+    }
+
+    #[test]
+    fn selector_and_labels_come_from_the_template() {
+        let object = controller(json!({}));
+        assert_eq!(object.at(&["spec", "selector"]), Some(&json!({"app": "a"})));
+        assert_eq!(object.at(&["metadata", "labels"]), Some(&json!({"app": "a"})));
+        assert_eq!(object.int(&["spec", "replicas"]), Some(1));
+        assert!(told(&object).is_empty(), "{:?}", told(&object));
+    }
+
+    #[test]
+    fn the_selector_must_match_the_template() {
+        let told = told(&controller(json!({"app": "z"})));
+        assert_eq!(
+            told,
+            [
+                "spec.template.metadata.labels: Invalid value: {\"app\":\"a\"}: `selector` does not match template `labels`"
+            ]
+        );
+    }
+
+    #[test]
+    fn it_is_selected_by_its_number_of_replicas() {
+        let field = |value: Value| {
+            ReplicationControllerStrategy.field(&Object::from_value(value).expect("a map"), "status.replicas")
+        };
+        assert_eq!(field(json!({"status": {"replicas": 3}})).as_deref(), Some("3"));
+        assert_eq!(field(json!({})).as_deref(), Some("0"));
     }
 }

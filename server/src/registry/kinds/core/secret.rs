@@ -1,23 +1,58 @@
-//! Secret.
+//! Secret: data that few may read.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use listwatch_proto::resource::Object;
+use serde_json::{Value, json};
 
+use super::super::super::schema::json::Node;
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
+use super::super::faults::{Faults, Path, Shown};
+use super::super::metadata::OwnMetadata;
 use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::super::pod_spec::entries;
+use super::super::print::{AGE, NAME, age, column, text};
+use super::super::strategy::{Part, Strategy};
+use super::key_pair;
 
 pub(super) struct SecretStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+/// Bytes of all values together.
+const BYTES_MAX: usize = 1 << 20;
+/// The annotation by which a token belongs to a service account.
+const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Type",
+        "string",
+        "Used to facilitate programmatic handling of secret data. More info: \
+         https://kubernetes.io/docs/concepts/configuration/secret/#secret-types",
+        0,
+    ),
+    column(
+        "Data",
+        "string",
+        "Data contains the secret data. Each key must consist of alphanumeric characters, '-', '_' or '.'. The serialized \
+         form of the secret data is a base64 encoded string, representing the arbitrary (possibly non-string) data value \
+         here. Described in https://tools.ietf.org/html/rfc4648#section-4",
+        0,
+    ),
+    AGE,
+];
 
 impl Strategy for SecretStrategy {
     fn schema(&self) -> &'static str {
         "core/v1.Secret"
     }
 
-    fn default(&self, _object: &mut Object) {}
+    fn default(&self, object: &mut Object) {
+        if object.text(&["type"]).is_empty() {
+            object.set(&["type"], "Opaque");
+        }
+        take_over_texts(object);
+    }
 
     fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
         Ok(())
@@ -25,16 +60,84 @@ impl Strategy for SecretStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let data = data(object);
+        let path = Path::new("data");
+        let mut bytes = 0;
+        for (key, _) in entries(data) {
+            faults.invalid_all(&path.key(key), key, names::config_key(key));
+            bytes += value(data, key).map_or(0, |value| value.len());
+        }
+        if bytes > BYTES_MAX {
+            faults.too_long(&path, BYTES_MAX);
+        }
+        match object.text(&["type"]) {
+            "kubernetes.io/service-account-token" => {
+                if object.text(&["metadata", "annotations", SERVICE_ACCOUNT]).is_empty() {
+                    faults.required(&Path::new("metadata.annotations").key(SERVICE_ACCOUNT), "");
+                }
+            }
+            "kubernetes.io/dockercfg" => docker_config(data, ".dockercfg", faults),
+            "kubernetes.io/dockerconfigjson" => docker_config(data, ".dockerconfigjson", faults),
+            "kubernetes.io/basic-auth" => {
+                if data.get("username").is_none() && data.get("password").is_none() {
+                    faults.required(&path.key("username"), "");
+                    faults.required(&path.key("password"), "");
+                }
+            }
+            "kubernetes.io/ssh-auth" => {
+                if value(data, "ssh-privatekey").is_none_or(|key| key.is_empty()) {
+                    faults.required(&path.key("ssh-privatekey"), "");
+                }
+            }
+            "kubernetes.io/tls" => {
+                for key in ["tls.crt", "tls.key"].into_iter().filter(|key| data.get(key).is_none()) {
+                    faults.required(&path.key(key), "");
+                }
+            }
+            _ => {}
+        }
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        let (was, is) = (old.text(&["type"]), new.text(&["type"]));
+        if was != is {
+            faults.invalid(&Path::new("type"), is, "field is immutable");
+        }
+        if old.flag(&["immutable"]) {
+            const WHY: &str = "field is immutable when `immutable` is set";
+            if !new.flag(&["immutable"]) {
+                faults.forbidden(&Path::new("immutable"), WHY);
+            }
+            if data(new) != data(old) {
+                faults.forbidden(&Path::new("data"), WHY);
+            }
+        }
+        self.validate_create(new, faults);
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
     }
 
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        if object.text(&["type"]) != "kubernetes.io/tls" {
+            return Vec::new();
+        }
+        let part = |key: &str| value(data(object), key).unwrap_or_default();
+        key_pair::fault(&part("tls.crt"), &part("tls.key")).into_iter().collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["type"]
     }
 
     fn columns(&self) -> &'static [Column] {
@@ -42,6 +145,115 @@ impl Strategy for SecretStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+        let keys = i64::try_from(entries(data(object)).count()).unwrap_or(i64::MAX);
+        vec![text(object.name()), text(object.text(&["type"])), Cell::Int(keys), age(object, now)]
+    }
+}
+
+fn data(object: &Object) -> &Value {
+    object.at(&["data"]).unwrap_or(&Value::Null)
+}
+
+/// The bytes of a value; `None` = there is no such key.
+fn value(data: &Value, key: &str) -> Option<Vec<u8>> {
+    // What has passed decoding is base64; what another program wrote counts as empty.
+    data.get(key).map(|text| STANDARD.decode(text.as_str().unwrap_or_default()).unwrap_or_default())
+}
+
+/// Values given as text take the place of data, and are never told again.
+fn take_over_texts(object: &mut Object) {
+    let Some(Value::Object(texts)) = object.remove(&["stringData"]) else { return };
+    if texts.is_empty() {
+        return;
+    }
+    if !object.at(&["data"]).is_some_and(Value::is_object) {
+        object.set(&["data"], json!({}));
+    }
+    for (key, value) in texts {
+        object.set(&["data", &key], STANDARD.encode(value.as_str().unwrap_or_default()));
+    }
+}
+
+/// The configuration of a registry's client must be a JSON map.
+fn docker_config(data: &Value, key: &str, faults: &mut Faults) {
+    let path = Path::new("data").key(key);
+    let Some(bytes) = value(data, key) else {
+        faults.required(&path, "");
+        return;
+    };
+    let why = match Node::parse(&bytes) {
+        Ok(Node::Object(_) | Node::Null) => return,
+        Ok(other) => {
+            let kind = other.go_kind();
+            format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+        }
+        Err(why) => why,
+    };
+    faults.invalid(&path, Shown(super::super::faults::quote("<secret contents redacted>")), &why);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(new: Value, old: Option<Value>) -> Vec<String> {
+        let mut faults = Faults::new();
+        let new = Object::from_value(new).expect("a map");
+        match old {
+            None => SecretStrategy.validate_create(&new, &mut faults),
+            Some(old) => {
+                let old = Object::from_value(old).expect("a map");
+                SecretStrategy.validate_update(Part::Main, &new, &old, &mut faults);
+            }
+        }
+        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+    }
+
+    #[test]
+    fn texts_take_the_place_of_data() {
+        let mut secret = Object::from_value(json!({"stringData": {"a": "plain", "k": "over"}, "data": {"k": "b2xk"}}))
+            .expect("a map");
+        SecretStrategy.default(&mut secret);
+        assert_eq!(secret.into_value(), json!({"data": {"k": "b3Zlcg==", "a": "cGxhaW4="}, "type": "Opaque"}));
+    }
+
+    #[test]
+    fn each_type_has_what_it_needs() {
+        let required = |key: &str| format!("data[{key}]: Required value");
+        let of = |kind: &str| told(json!({"type": format!("kubernetes.io/{kind}")}), None);
+        assert_eq!(of("tls"), [required("tls.crt"), required("tls.key")]);
+        assert_eq!(of("ssh-auth"), [required("ssh-privatekey")]);
+        assert_eq!(of("basic-auth"), [required("username"), required("password")]);
+        assert_eq!(of("dockercfg"), [required(".dockercfg")]);
+        assert_eq!(
+            of("service-account-token"),
+            ["metadata.annotations[kubernetes.io/service-account.name]: Required value"]
+        );
+        assert!(told(json!({"type": "x"}), None).is_empty());
+        let config = |text: &str| {
+            let data = json!({".dockerconfigjson": STANDARD.encode(text)});
+            told(json!({"type": "kubernetes.io/dockerconfigjson", "data": data}), None)
+        };
+        assert!(config("{\"auths\":{}}").is_empty());
+        let path = "data[.dockerconfigjson]: Invalid value: \"<secret contents redacted>\"";
+        assert_eq!(config("{"), [format!("{path}: unexpected end of JSON input")]);
+        assert_eq!(
+            config("[]"),
+            [format!("{path}: json: cannot unmarshal array into Go value of type map[string]interface {{}}")]
+        );
+    }
+
+    #[test]
+    fn type_and_what_is_immutable_stay() {
+        let old = json!({"type": "Opaque", "data": {"a": "AA=="}, "immutable": true});
+        assert!(told(old.clone(), Some(old.clone())).is_empty());
+        assert_eq!(
+            told(json!({"type": "x"}), Some(old)),
+            [
+                "type: Invalid value: \"x\": field is immutable",
+                "immutable: Forbidden: field is immutable when `immutable` is set",
+                "data: Forbidden: field is immutable when `immutable` is set",
+            ]
+        );
     }
 }
