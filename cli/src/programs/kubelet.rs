@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Taint;
 use listwatch_components::{
     client::{Client, ClientConfig},
     clock,
-    kubelet::{self, Options, ServingCertificate, pod::backoff::BackoffLimits},
+    kubelet::{self, Options, RuntimeKind, ServingCertificate, pod::backoff::BackoffLimits},
 };
 use listwatch_proto::resource::Quantity;
 use listwatch_server::transport::port_owner;
@@ -42,8 +42,8 @@ pub(crate) struct KubeletArgs {
     #[arg(long, env = "LW_WAIT_FOR_LOCK")]
     wait_for_lock: bool,
     /// What runs the containers
-    #[arg(long, env = "LW_RUNTIME", value_enum, default_value_t = RuntimeKind::Process)]
-    runtime: RuntimeKind,
+    #[arg(long, env = "LW_RUNTIME", value_enum, default_value_t = RuntimeName::Process)]
+    runtime: RuntimeName,
     /// What the node offers, over cpu=4,memory=8Gi,pods=110
     #[arg(long, env = "LW_NODE_CAPACITY", value_name = "NAME=QUANTITY,…", value_delimiter = ',')]
     node_capacity: Vec<String>,
@@ -106,22 +106,18 @@ fn told(error: kubelet::Error) -> anyhow::Error {
 
 /// What can run containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RuntimeKind {
-    /// Processes of this machine.
+pub(crate) enum RuntimeName {
+    /// Processes of this machine
     Process,
-    /// Nothing: pods are only said to run.
+    /// Nothing: containers are only said to run, and end as their command says
     Simulated,
-    /// containerd or another CRI socket.
+    /// containerd or another CRI socket
     Cri,
 }
 
 /// Runs the kubelet to its end.
 pub(crate) fn run(args: KubeletArgs) -> anyhow::Result<ExitCode> {
     let ready_line = args.program.start("kubelet")?;
-    if args.runtime != RuntimeKind::Process {
-        let name = args.runtime.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-        return Err(usage::refuse(format!("--runtime {name} is not supported by this version; only process is")));
-    }
     let name = args.node_name()?;
     let config = args.connection.component(&format!("kubelet-{name}"))?;
     let options = args.options(name, &config)?;
@@ -141,6 +137,28 @@ pub(crate) fn run(args: KubeletArgs) -> anyhow::Result<ExitCode> {
         running.await.map_err(told)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+impl RuntimeName {
+    /// The runtime, if this version has it.
+    ///
+    /// # Errors
+    /// Wrong usage: the flag names one that it has not.
+    pub(crate) fn kind(self) -> anyhow::Result<RuntimeKind> {
+        match self {
+            RuntimeName::Process => Ok(RuntimeKind::Process),
+            RuntimeName::Simulated => Ok(RuntimeKind::Simulated),
+            RuntimeName::Cri => {
+                let which = "process and simulated are";
+                Err(usage::refuse(format!("--runtime cri is not supported by this version; {which}")))
+            }
+        }
+    }
+
+    /// The word of the flag.
+    pub(crate) fn word(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
 }
 
 impl KubeletArgs {
@@ -164,10 +182,8 @@ impl KubeletArgs {
         let root_dir = std::path::absolute(&self.root_dir).context("--root-dir")?;
         let mut options = Options::new(name, root_dir);
         options.wait_for_lock = self.wait_for_lock;
-        for (resource, amount) in pairs("--node-capacity", &self.node_capacity)? {
-            let amount = capacity(&resource, &amount)?;
-            options.capacity.insert(resource, amount);
-        }
+        options.runtime = self.runtime.kind()?;
+        options.capacity.extend(node_capacity(&self.node_capacity)?);
         options.labels = pairs("--node-labels", &self.node_labels)?;
         options.taints = self.register_with_taints.iter().map(|text| taint(text)).collect::<Result<_, _>>()?;
         options.address = SocketAddr::new(self.address, self.port);
@@ -203,6 +219,15 @@ fn pairs(flag: &str, list: &[String]) -> anyhow::Result<BTreeMap<String, String>
             _ => Err(usage::refuse(format!("{flag} {pair:?} is not KEY=VALUE"))),
         })
         .collect()
+}
+
+/// What `--node-capacity` says, by resource.
+///
+/// # Errors
+/// Wrong usage: a pair is none, or no node can offer that.
+pub(crate) fn node_capacity(list: &[String]) -> anyhow::Result<BTreeMap<String, Quantity>> {
+    let pairs = pairs("--node-capacity", list)?.into_iter();
+    pairs.map(|(resource, amount)| Ok((resource.clone(), capacity(&resource, &amount)?))).collect()
 }
 
 /// What a node can offer of a resource.

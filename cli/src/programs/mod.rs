@@ -8,7 +8,7 @@
 
 mod controller_manager;
 mod election;
-mod kubelet;
+pub(crate) mod kubelet;
 pub(crate) mod program;
 mod scheduler;
 mod server;

@@ -5,6 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Subcommand};
 
 use super::{detach, orders, supervisor};
+use crate::programs::kubelet::RuntimeName;
 
 /// A command on the cluster as a whole.
 #[derive(Debug, Subcommand)]
@@ -51,6 +52,12 @@ pub(crate) struct UpArgs {
     /// How many nodes, each with a kubelet of its own: node01, node02, …
     #[arg(long, env = "LW_NODES", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) nodes: u32,
+    /// What runs the containers of the nodes
+    #[arg(long, env = "LW_RUNTIME", value_enum, default_value_t = RuntimeName::Process)]
+    pub(crate) runtime: RuntimeName,
+    /// What each node offers, over cpu=4,memory=8Gi,pods=110
+    #[arg(long, env = "LW_NODE_CAPACITY", value_name = "NAME=QUANTITY,…", value_delimiter = ',')]
+    pub(crate) node_capacity: Vec<String>,
     /// How many schedulers; one leads, the others wait
     #[arg(long, env = "LW_SCHEDULERS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=9))]
     pub(crate) schedulers: u32,

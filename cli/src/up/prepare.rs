@@ -18,6 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::{command::UpArgs, place, ports, spec::Plan};
 use crate::{
     cluster::{Layout, layout::ClusterFile, locate},
+    programs::kubelet::node_capacity,
     terminal::tell,
     usage,
 };
@@ -56,6 +57,8 @@ pub(crate) fn prepare(args: &UpArgs) -> anyhow::Result<Prepared> {
         client_port,
         secure_port,
         nodes: (1..=args.nodes).map(|number| format!("node{number:02}")).collect(),
+        runtime: args.runtime,
+        node_capacity: args.node_capacity.clone(),
         schedulers: args.schedulers,
         controller_managers: args.controller_managers,
         durability: args.durability.clone(),
@@ -89,6 +92,8 @@ pub(crate) fn layout(args: &UpArgs) -> anyhow::Result<Layout> {
         let both = "both name this port: give each one of its own, or 0 for any free one";
         return Err(usage::refuse(format!("--client-port {one} and --secure-port {one}: {both}")));
     }
+    args.runtime.kind()?;
+    node_capacity(&args.node_capacity)?;
     let layout = locate::cluster(args.cluster.name.as_deref(), args.cluster.data_dir.as_deref())?;
     place::check(&layout)?;
     Ok(layout)

@@ -1,6 +1,6 @@
 //! Which processes a cluster has, and with which flags each is started.
 
-use crate::cluster::Layout;
+use crate::{cluster::Layout, programs::kubelet::RuntimeName};
 
 /// When a component is stopped: controllers and schedulers first, then kubelets, the server last. Started the other
 /// way round, but for the kubelets, which need not wait for anybody but the server.
@@ -36,6 +36,10 @@ pub(crate) struct Plan {
     pub(crate) secure_port: u16,
     /// The kubelets' nodes.
     pub(crate) nodes: Vec<String>,
+    /// What runs their containers.
+    pub(crate) runtime: RuntimeName,
+    /// What they offer beside the usual, each `NAME=QUANTITY`.
+    pub(crate) node_capacity: Vec<String>,
     /// How many schedulers.
     pub(crate) schedulers: u32,
     /// How many controller-managers.
@@ -110,6 +114,10 @@ impl Plan {
         flag("tls-private-key-file", file(format!("node-{node}.key")));
         flag("client-ca-file", file("ca.crt".to_owned()));
         flag("port", "0".to_owned());
+        flag("runtime", self.runtime.word());
+        if !self.node_capacity.is_empty() {
+            flag("node-capacity", self.node_capacity.join(","));
+        }
         flag("log", self.log_filter.clone());
         Spec { name: format!("kubelet-{node}"), class: Class::Kubelet, args }
     }

@@ -18,5 +18,5 @@ pub mod runtime;
 mod server;
 mod worker;
 
-pub use program::{Error, Options, Ready, run};
+pub use program::{Error, Options, Ready, RuntimeKind, run};
 pub use server::{ServingCertificate, TlsError};

@@ -28,6 +28,7 @@ use super::{
             lock::{self, Lock},
         },
         seam::{Runtime, RuntimeError},
+        simulated::SimulatedRuntime,
     },
     server::{Door, LogAccess, ServingCertificate, TlsError},
     worker::{ConfigMaps, Context, Ledger, Workers},
@@ -63,6 +64,18 @@ pub struct Options {
     pub backoff: BackoffLimits,
     /// How shims and built-in images are called.
     pub shim: Shim,
+    /// What runs the containers.
+    pub runtime: RuntimeKind,
+}
+
+/// What runs the containers of a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RuntimeKind {
+    /// Processes of this machine.
+    #[default]
+    Process,
+    /// Nothing: containers are only said to run.
+    Simulated,
 }
 
 /// What a kubelet says when the API has its node.
@@ -93,7 +106,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The runtime cannot be used.
-    #[error("the process runtime")]
+    #[error("the runtime of containers")]
     Runtime(#[from] RuntimeError),
     /// The server's certificates cannot be used.
     #[error(transparent)]
@@ -128,6 +141,7 @@ impl Options {
             lease_duration_seconds: 40,
             backoff: BackoffLimits::default(),
             shim: Shim::default(),
+            runtime: RuntimeKind::default(),
         }
     }
 }
@@ -144,8 +158,7 @@ pub async fn run(
         lock = lock_root(&options) => lock?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    let runtime = ProcessRuntime::open(Root::new(&options.root_dir), options.shim.clone()).await?;
-    let runtime: Arc<dyn Runtime> = Arc::new(runtime);
+    let runtime = open_runtime(&options, &clock).await?;
     let found = runtime.pods().await?;
     let door = match &options.serving {
         Some(serving) => {
@@ -190,6 +203,20 @@ pub async fn run(
     Ok(())
 }
 
+async fn open_runtime(options: &Options, clock: &SharedClock) -> Result<Arc<dyn Runtime>, RuntimeError> {
+    let root_dir = &options.root_dir;
+    Ok(match options.runtime {
+        RuntimeKind::Process => Arc::new(ProcessRuntime::open(Root::new(root_dir), options.shim.clone()).await?),
+        RuntimeKind::Simulated => {
+            let host_ip = match options.address.ip() {
+                IpAddr::V4(ip) => ip,
+                IpAddr::V6(_) => Ipv4Addr::LOCALHOST,
+            };
+            Arc::new(SimulatedRuntime::open(root_dir, &options.node_name, host_ip, clock.clone()).await?)
+        }
+    })
+}
+
 /// The parts that hear of pods and nodes.
 struct Parts {
     context: Arc<Context>,
@@ -222,6 +249,7 @@ impl Parts {
             capacity: options.capacity.iter().map(|(name, amount)| (name.clone(), amount.to_string())).collect(),
             labels: options.labels.clone(),
             taints: options.taints.clone(),
+            isolation: runtime.isolation(),
             system: system_facts(&runtime.version()),
         };
         let context = Arc::new(Context {

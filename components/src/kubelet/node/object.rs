@@ -14,7 +14,7 @@ use k8s_openapi::{
     },
 };
 
-/// What is said of isolation, because processes have none.
+/// What is said of isolation, because no runtime has any.
 const ISOLATION_ANNOTATION: &str = "listwatch.dev/isolation";
 
 /// All that makes a Node.
@@ -32,6 +32,8 @@ pub(in crate::kubelet) struct NodeFacts {
     pub(in crate::kubelet) labels: BTreeMap<String, String>,
     /// Taints it is born with.
     pub(in crate::kubelet) taints: Vec<Taint>,
+    /// What is said of isolation.
+    pub(in crate::kubelet) isolation: &'static str,
     /// The machine.
     pub(in crate::kubelet) system: NodeSystemInfo,
 }
@@ -53,7 +55,7 @@ impl NodeFacts {
 
     /// What is written beside the labels.
     pub(in crate::kubelet) fn annotations(&self) -> BTreeMap<String, String> {
-        BTreeMap::from([(ISOLATION_ANNOTATION.to_owned(), "none: containers are processes of the machine".to_owned())])
+        BTreeMap::from([(ISOLATION_ANNOTATION.to_owned(), self.isolation.to_owned())])
     }
 
     /// The object to create.
@@ -164,6 +166,7 @@ mod tests {
             capacity: BTreeMap::from([("cpu".into(), "4".into()), ("pods".into(), "110".into())]),
             labels: BTreeMap::from([("disk".into(), "ssd".into())]),
             taints: Vec::new(),
+            isolation: "none",
             system: system_facts("process://test"),
         }
     }

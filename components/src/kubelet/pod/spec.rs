@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::{
-    super::runtime::seam::Terminated,
+    super::runtime::seam::{Place, Terminated},
     probe::{self, Kind, Settings},
 };
 
@@ -60,6 +60,18 @@ pub fn restarts(spec: &PodSpec, container: &Container, role: Role, exit: &Termin
 /// Whether a container that failed may be started again at all.
 pub fn restarts_on_failure(spec: &PodSpec, container: &Container, role: Role) -> bool {
     role == Role::Sidecar || policy_of(spec, container) != RestartPolicy::Never
+}
+
+/// Where a container stands in its pod.
+pub fn place(pod: &Pod, container: &Container, role: Role) -> Place {
+    let empty = PodSpec::default();
+    let spec = pod.spec.as_ref().unwrap_or(&empty);
+    Place {
+        init: role == Role::Init,
+        of_job: pod.metadata.owner_references.iter().flatten().any(|owner| owner.kind == "Job"),
+        restarts_after_success: role == Role::Sidecar || policy_of(spec, container) == RestartPolicy::Always,
+        restarts_after_failure: restarts_on_failure(spec, container, role),
+    }
 }
 
 fn policy_of(spec: &PodSpec, container: &Container) -> RestartPolicy {

@@ -175,7 +175,8 @@ fn container_status(seen: Seen<'_>, spec: &PodSpec, container: &Container, role:
     };
     status.restart_count = i32::try_from(state.attempt).unwrap_or(i32::MAX);
     status.container_id = Some(state.id.clone());
-    status.image_id = format!("process://{}", state.image);
+    let scheme = state.id.split_once("://").map_or("", |(scheme, _)| scheme);
+    status.image_id = format!("{scheme}://{}", state.image);
     let last = |run: &Terminated| ApiState { terminated: Some(terminated(run)), ..ApiState::default() };
     match &state.state {
         ContainerState::Running { started_at } => {

@@ -2,6 +2,8 @@
 //!
 //! * [`seam`]: what a kubelet asks of one
 //! * [`process`]: containers as processes of this machine
+//! * [`simulated`]: containers that are only said to run
 
 pub mod process;
 pub mod seam;
+pub mod simulated;

@@ -59,6 +59,21 @@ pub struct ContainerConfig {
     pub attempt_min: u32,
     /// Changes when a running container is no longer what the pod asks for.
     pub hash: String,
+    /// Where it stands in its pod.
+    pub place: Place,
+}
+
+/// Where a container stands in its pod, for a runtime that has to decide by itself what becomes of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// It runs to its end before the next one starts.
+    pub init: bool,
+    /// A Job owns the pod.
+    pub of_job: bool,
+    /// It is started again when it has ended well.
+    pub restarts_after_success: bool,
+    /// It is started again when it has failed.
+    pub restarts_after_failure: bool,
 }
 
 /// A file or directory that a container sees at a place of its own.
@@ -192,6 +207,19 @@ pub enum RuntimeError {
 pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
     /// `process://0.1.0`, for the node's information.
     fn version(&self) -> String;
+
+    /// What is said of isolation on the Node.
+    fn isolation(&self) -> &'static str;
+
+    /// Nothing really runs: there are no files to lay before a container, no environment, no port that answers.
+    fn is_simulation(&self) -> bool {
+        false
+    }
+
+    /// What a probe of a running container comes to; `None`: it must be asked. `command` is empty if it runs none.
+    fn answer(&self, _readiness: bool, _command: &[String]) -> Option<bool> {
+        None
+    }
 
     /// The pods it has, from an earlier life of the kubelet.
     async fn pods(&self) -> Result<Vec<PodFound>, RuntimeError>;

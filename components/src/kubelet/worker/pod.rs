@@ -246,7 +246,8 @@ impl Worker {
             return Ok(());
         }
         self.pod_ip = Some(self.context.runtime.prepare(&self.config).await?);
-        for name in pod.spec.iter().flat_map(facts::config_maps) {
+        let named = pod.spec.iter().filter(|_| !self.context.runtime.is_simulation()).flat_map(facts::config_maps);
+        for name in named {
             let key = ObjectKey::new(pod.key.namespace.as_str(), name.as_str());
             self.config_maps.insert(name, self.context.config_maps.watch(&key));
         }

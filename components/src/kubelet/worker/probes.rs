@@ -41,7 +41,8 @@ struct Asking {
     /// The run that is asked about.
     run: String,
     said: watch::Receiver<Option<bool>>,
-    _task: AbortOnDropHandle<()>,
+    /// Who asks; `None`: the answer was known.
+    _task: Option<AbortOnDropHandle<()>>,
 }
 
 /// What a task needs to know.
@@ -93,13 +94,19 @@ impl Probes {
             if !due || self.asking.contains_key(&key) {
                 continue;
             }
+            let command = probe.exec.as_ref().and_then(|exec| exec.command.as_deref()).unwrap_or_default();
+            if let Some(answer) = context.runtime.answer(kind == Kind::Readiness, command) {
+                let (_, said) = watch::channel(Some(answer));
+                self.asking.insert(key, Asking { run: id.clone(), said, _task: None });
+                continue;
+            }
             // What it cannot do was said when the container was to be started.
             let Ok(settings) = Settings::of(probe, container) else { continue };
             let told = told(pod, &container.name, id, kind);
             let (say, said) = watch::channel(told);
             let job = self.job(context, pod, ip, (container, role), kind, say);
             let task = tokio::spawn(job.probe(settings, *started_at, told));
-            self.asking.insert(key, Asking { run: id.clone(), said, _task: AbortOnDropHandle::new(task) });
+            self.asking.insert(key, Asking { run: id.clone(), said, _task: Some(AbortOnDropHandle::new(task)) });
         }
     }
 
@@ -115,7 +122,7 @@ impl Probes {
     ) {
         let (say, said) = watch::channel(None);
         let job = self.job(context, pod, ip, container, Kind::PostStart, say);
-        let task = AbortOnDropHandle::new(tokio::spawn(job.hook(action)));
+        let task = Some(AbortOnDropHandle::new(tokio::spawn(job.hook(action))));
         let key = (container.0.name.clone(), Kind::PostStart);
         self.asking.insert(key, Asking { run: run.to_owned(), said, _task: task });
     }

@@ -76,13 +76,15 @@ impl Starter<'_> {
         let Some(pod_spec) = &self.pod.spec else {
             return Outcome::Waits(waiting("CreateContainerConfigError", "the pod has no spec"), None);
         };
-        if let Some(demand) = spec::unsupported(pod_spec, container) {
+        let simulated = self.context.runtime.is_simulation();
+        if let Some(demand) = spec::unsupported(pod_spec, container).filter(|_| !simulated) {
             return self.refuse(container, role, "CreateContainerConfigError", demand);
         }
         if let Err(outcome) = self.fetch_image(container, role).await {
             return outcome;
         }
-        let config = match self.config(container) {
+        let config = match if simulated { Ok(self.bare_config(container, role)) } else { self.config(container, role) }
+        {
             Ok(config) => config,
             // The change that makes it known brings us back here.
             Err(FactError::NotSeen(_)) => return Outcome::Waits(waiting("ContainerCreating", ""), None),
@@ -193,7 +195,7 @@ impl Starter<'_> {
         }
     }
 
-    fn config(&self, container: &Container) -> Result<ContainerConfig, FactError> {
+    fn config(&self, container: &Container, role: Role) -> Result<ContainerConfig, FactError> {
         let look = |name: &str| self.config_maps.get(name).map_or(Lookup::NotSeen, |watched| watched.look());
         let facts = Facts {
             pod: self.pod,
@@ -222,11 +224,7 @@ impl Starter<'_> {
                 ports.push(port.map_err(|_| FactError::Failed("a containerPort is out of range".to_owned()))?);
             }
         }
-        let counted = status::was_known(self.pod, &container.name).map_or(0, |known| known.restart_count + 1);
-        let running = self.context.runtime.containers(&self.pod.uid).iter().any(|state| state.name == container.name);
         Ok(ContainerConfig {
-            name: container.name.clone(),
-            image: container.image.clone().unwrap_or_default(),
             command,
             args,
             env,
@@ -234,10 +232,29 @@ impl Starter<'_> {
             ports,
             mounts,
             termination: Some(termination(container)),
+            ..self.bare_config(container, role)
+        })
+    }
+
+    /// The container without all that is looked up or made for it: as far as a simulation goes.
+    fn bare_config(&self, container: &Container, role: Role) -> ContainerConfig {
+        let counted = status::was_known(self.pod, &container.name).map_or(0, |known| known.restart_count + 1);
+        let running = self.context.runtime.containers(&self.pod.uid).iter().any(|state| state.name == container.name);
+        ContainerConfig {
+            name: container.name.clone(),
+            image: container.image.clone().unwrap_or_default(),
+            command: container.command.clone().unwrap_or_default(),
+            args: container.args.clone().unwrap_or_default(),
+            env: Vec::new(),
+            working_dir: None,
+            ports: Vec::new(),
+            mounts: Vec::new(),
+            termination: None,
             // A runtime that knows the container counts by itself; one that has lost it goes on from the API's count.
             attempt_min: if running { 0 } else { u32::try_from(counted).unwrap_or(0) },
             hash: spec::hash(container),
-        })
+            place: spec::place(self.pod, container, role),
+        }
     }
 
     /// Events of a start: a program that could not be executed has a container, but no process.

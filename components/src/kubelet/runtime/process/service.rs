@@ -240,6 +240,10 @@ impl Runtime for ProcessRuntime {
         concat!("process://", env!("CARGO_PKG_VERSION")).to_owned()
     }
 
+    fn isolation(&self) -> &'static str {
+        "none: containers are processes of the machine"
+    }
+
     async fn pods(&self) -> Result<Vec<PodFound>, RuntimeError> {
         let pods = self.shared.pods.lock();
         Ok(pods.0.values().map(|pod| PodFound { config: pod.record.config(), ip: pod.record.ip.to_string() }).collect())
