@@ -315,7 +315,7 @@ impl Resources for Service {
         };
         objects.revision += 1;
         let object = Some(wire(&object));
-        Ok(Response::new(v1::DeleteResponse { header: objects.header(), removed: true, object }))
+        Ok(Response::new(v1::DeleteResponse { header: objects.header(), removed: true, object, warnings: Vec::new() }))
     }
 
     type WatchStream = ReceiverStream<Result<WatchResponse, tonic::Status>>;

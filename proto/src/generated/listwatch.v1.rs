@@ -251,6 +251,9 @@ pub struct DeleteResponse {
     /// as it was last stored
     #[prost(message, optional, tag = "3")]
     pub object: ::core::option::Option<Object>,
+    /// for a person
+    #[prost(string, repeated, tag = "4")]
+    pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchRequest {

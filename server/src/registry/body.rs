@@ -114,7 +114,8 @@ fn unregistered(expected: Expected<'_>, api_version: &str, kind: &str) -> Option
     let (own_group, own_version) =
         if api_version.is_empty() { (group.clone(), version.clone()) } else { split(api_version) };
     let kind = if kind.is_empty() { expected.kind } else { kind };
-    let known = versions(&group).contains(&own_version.as_str()) && is_registered(&group, kind);
+    let known =
+        versions(&group).contains(&own_version.as_str()) && (kind == expected.kind || is_registered(&group, kind));
     if own_group != group || known {
         return None;
     }

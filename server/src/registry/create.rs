@@ -82,14 +82,19 @@ impl Registry {
         let prefix = generated_prefix(&object);
         let mut namespace = self.admit_into_namespace(kind, &object).await?;
         self.admit(kind, &mut object).await?;
-        rules.prepare_create(&mut object).map_err(|why| Status::forbidden(kind, object.name(), &why))?;
-        let mut attempts = 0;
-        let mut rounds = 0;
-        loop {
+        // What a kind prepares may tell the name, so that it is prepared anew for each one that is tried.
+        let draft = prefix.is_some().then(|| object.clone());
+        let prepared = |mut object: Object| {
             if let Some(prefix) = &prefix {
                 object.set(&["metadata", "name"], generated_name(prefix));
-                attempts += 1;
             }
+            rules.prepare_create(&mut object).map_err(|why| Status::forbidden(kind, object.name(), &why))?;
+            Ok::<_, Status>(object)
+        };
+        object = prepared(object)?;
+        let mut attempts = 1;
+        let mut rounds = 0;
+        loop {
             let mut faults = Faults::new();
             validate_new_metadata(kind, rules, &object, &mut faults);
             rules.validate_create(&object, &mut faults);
@@ -97,13 +102,19 @@ impl Registry {
                 return Err(Status::invalid(kind, object.name(), faults.into_causes()));
             }
             self.admit_valid(kind, &object, None).await?;
+            rules.canonicalize(&mut object);
             match self.insert(context, kind, &object, namespace.clone(), dry_run).await? {
                 Inserted::Done(stored) => {
                     warnings.extend(rules.warnings(&object));
                     return Ok(stored);
                 }
-                Inserted::Exists(_) if prefix.is_some() && attempts < NAME_ATTEMPTS => {}
-                Inserted::Exists(existing) => return Err(exists(kind, &object, &existing, prefix.is_some())),
+                Inserted::Exists(existing) => match &draft {
+                    Some(draft) if attempts < NAME_ATTEMPTS => {
+                        attempts += 1;
+                        object = prepared(draft.clone())?;
+                    }
+                    _ => return Err(exists(kind, &object, &existing, prefix.is_some())),
+                },
                 // The namespace changed in between; it is looked at again.
                 Inserted::Raced if rounds < ROUNDS_MAX => {
                     rounds += 1;

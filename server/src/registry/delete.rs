@@ -53,7 +53,10 @@ impl Registry {
             };
             check_preconditions(kind, &current, options)?;
             let step = self.step(kind, &current.object, options);
-            if let Some(deleted) = self.take(context, kind, &current, step, options.dry_run).await? {
+            if let Some(mut deleted) = self.take(context, kind, &current, step, options.dry_run).await? {
+                if options.propagation.is_none() {
+                    deleted.warnings.extend(strategy(kind).delete_warnings().iter().map(|told| (*told).to_owned()));
+                }
                 return Ok(deleted);
             }
             if options.resource_version.is_some() {
@@ -91,11 +94,11 @@ impl Registry {
             check_preconditions(kind, &damaged, options)?;
             let answer = StoredObject::of(kind, object, revision);
             if options.dry_run {
-                return Ok(Some(Deleted { object: answer, revision: self.revision(), removed: true }));
+                return Ok(Some(deleted(answer, self.revision(), true)));
             }
             if let Some(at) = self.remove(context, &damaged).await? {
                 self.write_first_objects().await?;
-                return Ok(Some(Deleted { object: answer, revision: at, removed: true }));
+                return Ok(Some(deleted(answer, at, true)));
             }
         }
         Err(too_busy(kind, &target.name))
@@ -110,9 +113,9 @@ impl Registry {
         step: Step,
         dry_run: bool,
     ) -> Result<Option<Deleted>, Status> {
-        let answer = |object: StoredObject, removed: bool| Deleted { object, revision: self.revision(), removed };
+        let answer = |object: StoredObject, removed: bool| deleted(object, self.revision(), removed);
         // A removal tells its own revision: a client that waits for its cache to show it must not wait for later ones.
-        let gone = |object: StoredObject, revision: i64| Deleted { object, revision, removed: true };
+        let gone = |object: StoredObject, revision: i64| deleted(object, revision, true);
         match step {
             Step::Pending => Ok(Some(answer(current.stored(kind), false))),
             Step::Remove if dry_run => Ok(Some(answer(current.stored(kind), true))),
@@ -141,7 +144,9 @@ impl Registry {
         let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let mut new = old.clone();
         // Nobody collects what Events own.
-        let propagation = options.propagation.filter(|_| kind.kind != "Event");
+        let settled = old.finalizers().any(|f| f == FOREGROUND || f == ORPHAN);
+        let own = strategy(kind).default_propagation().filter(|_| !settled);
+        let propagation = options.propagation.or(own).filter(|_| kind.kind != "Event");
         set_finalizers(&mut new, propagation);
         if old.is_terminating() {
             return self.shorten(kind, old, new, asked);
@@ -206,6 +211,10 @@ impl Registry {
             object.set(&["metadata", "generation"], object.generation() + 1);
         }
     }
+}
+
+fn deleted(object: StoredObject, revision: i64, removed: bool) -> Deleted {
+    Deleted { object, revision, removed, warnings: Vec::new() }
 }
 
 /// Records the propagation for the garbage collector.

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use super::cache::Caches;
 use super::error::not_served;
 use super::event_leases::EventLeases;
-use super::kinds::strategy;
+use super::kinds::{SCALE_COLUMNS, scale_cells, strategy};
 use super::{
     Cell, Column, DeleteOptions, ListOptions, Patch, RegistryWatch, RegistryWatcher, RequestContext, Store,
     StoredObject, Target, WatchOptions, WriteOptions,
@@ -82,6 +82,8 @@ pub struct Deleted {
     pub revision: i64,
     /// False: it carries a deletionTimestamp and goes later.
     pub removed: bool,
+    /// What a client should be told.
+    pub warnings: Vec<String>,
 }
 
 /// The answer to a list.
@@ -315,9 +317,15 @@ impl Registry {
         strategy(kind).columns()
     }
 
+    /// The columns of an object's table: a Scale has its own, whatever it scales.
+    pub fn columns_of(&self, object: &StoredObject) -> &'static [Column] {
+        if is_scale(object.object()) { SCALE_COLUMNS } else { self.columns(object.kind()) }
+    }
+
     /// The cells of an object's row, one for each column; ages are as of now.
     pub fn row(&self, object: &StoredObject) -> Vec<Cell> {
-        strategy(object.kind()).cells(object.object(), self.now().as_second())
+        let (shown, now) = (object.object(), self.now().as_second());
+        if is_scale(shown) { scale_cells(shown, now) } else { strategy(object.kind()).cells(shown, now) }
     }
 
     /// The time, for a door that counts from it.
@@ -349,6 +357,10 @@ impl Registry {
         }
         self.ready().await
     }
+}
+
+fn is_scale(object: &Object) -> bool {
+    object.kind_name() == "Scale" && object.api_version() == "autoscaling/v1"
 }
 
 /// A target that names one object.

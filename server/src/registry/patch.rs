@@ -71,7 +71,7 @@ impl Registry {
 
 /// The Scale of a stored object.
 pub(super) fn scale_of(kind: &'static Kind, stored: &StoredObject) -> Result<StoredObject, Status> {
-    Ok(StoredObject::of(kind, read_scale(stored.object()), stored.revision()))
+    Ok(StoredObject::of(kind, read_scale(kind, stored.object()), stored.revision()))
 }
 
 /// Applies a JSON patch, one operation after the other, so that copies of copies cannot grow without bound: what is copied
@@ -166,7 +166,7 @@ impl Difference {
     ) -> Result<(Object, Vec<String>), Status> {
         let mut served = current.object.clone();
         served.set(&["metadata", "resourceVersion"], current.revision.to_string());
-        let mut value = if scale { read_scale(&served) } else { served.clone() }.into_value();
+        let mut value = if scale { read_scale(kind, &served) } else { served.clone() }.into_value();
         let api_version = kind.api_version();
         let rules = strategy(kind);
         let expected = if scale {

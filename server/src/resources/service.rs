@@ -119,6 +119,7 @@ impl Resources for ResourceService {
             }),
             removed: deleted.removed,
             object: Some(object),
+            warnings: deleted.warnings,
         }))
     }
 

@@ -151,7 +151,7 @@ pub(super) fn one(
             let table = json!({
                 "kind": "Table", "apiVersion": format!("meta.k8s.io/{}", form.version),
                 "metadata": {"resourceVersion": object.revision().to_string()},
-                "columnDefinitions": table::columns(registry, kind), "rows": [],
+                "columnDefinitions": table::shown(registry.columns_of(object)), "rows": [],
             });
             table_with_row(&table, &row)
         }

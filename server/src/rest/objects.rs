@@ -71,6 +71,12 @@ impl Ask<'_> {
     }
 
     fn deleted(&self, deleted: &Deleted) -> Result<Response, Status> {
+        let mut response = self.what_was_deleted(deleted)?;
+        answer::warn(&mut response, &deleted.warnings);
+        Ok(response)
+    }
+
+    fn what_was_deleted(&self, deleted: &Deleted) -> Result<Response, Status> {
         let object = &deleted.object;
         if !deleted.removed || self.registry.tells_what_it_deleted(object.kind()) {
             return one(self.registry, object, self.form, self.carried, StatusCode::OK);

@@ -36,12 +36,17 @@ impl Carried {
 
 /// `columnDefinitions`.
 pub(super) fn columns(registry: &Registry, kind: &'static Kind) -> Value {
+    shown(registry.columns(kind))
+}
+
+/// Columns as `columnDefinitions`.
+pub(super) fn shown(columns: &[crate::registry::Column]) -> Value {
     let column = |c: &crate::registry::Column| {
         json!({
             "name": c.name, "type": c.data_type, "format": c.format, "description": c.description, "priority": c.priority,
         })
     };
-    registry.columns(kind).iter().map(column).collect()
+    columns.iter().map(column).collect()
 }
 
 /// One of `rows`, as text.

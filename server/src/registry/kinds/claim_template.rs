@@ -28,7 +28,8 @@ pub(super) fn ephemeral(source: &Value, path: &Path, faults: &mut Faults) {
     spec(&template["spec"], &path.child("spec"), faults);
 }
 
-fn spec(spec: &Value, path: &Path, faults: &mut Faults) {
+/// Every fault of the spec of a claim.
+pub(super) fn spec(spec: &Value, path: &Path, faults: &mut Faults) {
     let at = path.child("accessModes");
     let modes: Vec<&str> = items(spec, "accessModes").iter().filter_map(Value::as_str).collect();
     if modes.is_empty() {

@@ -69,6 +69,11 @@ impl Faults {
         self.causes.len()
     }
 
+    /// Takes over faults that were found elsewhere.
+    pub(crate) fn adopt(&mut self, causes: impl IntoIterator<Item = Cause>) {
+        self.causes.extend(causes);
+    }
+
     fn push(&mut self, reason: &str, field: &Path, head: String, detail: &str) {
         let message = if detail.is_empty() { head } else { format!("{head}: {detail}") };
         self.causes.push(Cause { reason: reason.to_owned(), message, field: field.to_string() });
@@ -82,6 +87,11 @@ impl Faults {
     /// `Invalid value: "x": why`.
     pub(crate) fn invalid(&mut self, field: &Path, value: impl Into<Shown>, detail: &str) {
         self.push("FieldValueInvalid", field, format!("Invalid value: {}", value.into().0), detail);
+    }
+
+    /// `Invalid value: why`, for a value that is not shown.
+    pub(crate) fn invalid_unshown(&mut self, field: &Path, detail: &str) {
+        self.push("FieldValueInvalid", field, "Invalid value".into(), detail);
     }
 
     /// `Unsupported value: "x": supported values: "a", "b"`. The supported ones are shown in the order given.

@@ -56,5 +56,5 @@ pub(super) use faults::quote as quoted;
 pub(super) use faults::{Faults, Path};
 pub(super) use metadata::{validate_new as validate_new_metadata, validate_update as validate_metadata_update};
 pub(super) use priority_class::{SYSTEM_CLASSES, system_object as system_class_object};
-pub(super) use scale::{read as read_scale, write as write_scale};
+pub(super) use scale::{COLUMNS as SCALE_COLUMNS, cells as scale_cells, read as read_scale, write as write_scale};
 pub(super) use strategy::{Grace, Part, Strategy, strategy};

@@ -114,15 +114,7 @@ fn resource(name: &str, value: &Value, of: Of, path: &Path, faults: &mut Faults)
             faults.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
         }
         Of::Pod => {}
-        Of::Container if !name.contains('/') => {
-            if !OF_CONTAINERS.contains(&name) && !is_huge(name) {
-                faults.invalid(path, name, "must be a standard resource for containers");
-            }
-        }
-        Of::Container if !is_native(name) && !is_extended(name) => {
-            faults.invalid(path, name, "doesn't follow extended resource name standard");
-        }
-        Of::Container => {}
+        Of::Container => of_containers(name, path, faults),
     }
     let Some(Ok(amount)) = value.as_str().map(str::parse::<Quantity>) else { return };
     quantity(name, amount, path, faults);
@@ -135,6 +127,22 @@ fn resource(name: &str, value: &Value, of: Of, path: &Path, faults: &mut Faults)
         if !pages {
             faults.invalid(path, amount, &format!("{amount} is not positive integer multiple of {name}"));
         }
+    }
+}
+
+/// The name of a resource that a container may have.
+pub(super) fn container_resource_name(name: &str, path: &Path, faults: &mut Faults) {
+    standard_name(name, path, faults);
+    of_containers(name, path, faults);
+}
+
+fn of_containers(name: &str, path: &Path, faults: &mut Faults) {
+    if !name.contains('/') {
+        if !OF_CONTAINERS.contains(&name) && !is_huge(name) {
+            faults.invalid(path, name, "must be a standard resource for containers");
+        }
+    } else if !is_native(name) && !is_extended(name) {
+        faults.invalid(path, name, "doesn't follow extended resource name standard");
     }
 }
 

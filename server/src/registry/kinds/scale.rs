@@ -1,12 +1,36 @@
-//! The Scale of a Deployment or ReplicaSet (autoscaling/v1).
+//! The Scale of what has replicas (autoscaling/v1).
 
-use listwatch_proto::resource::{Cause, Kind, LabelSelector, Object, Status};
+use listwatch_proto::resource::{Cause, Kind, Object, Status};
 use serde_json::{Value, json};
 
 use super::super::current::Current;
+use super::super::table::{Cell, Column};
+use super::print::{AGE, NAME, age, column, number, text};
+use super::strategy::strategy;
+
+/// The printed columns of a Scale, whatever it scales.
+pub(in super::super) const COLUMNS: &[Column] = &[
+    NAME_COLUMN,
+    column("Desired", "integer", "replicas is the desired number of instances for the scaled object.", 0),
+    column("Available", "integer", "replicas is the actual number of observed instances of the scaled object.", 0),
+    AGE,
+];
+
+/// The name of a Scale has no special format.
+const NAME_COLUMN: Column = Column { format: "", ..NAME };
+
+/// The printed cells of a Scale.
+pub(in super::super) fn cells(scale: &Object, now: i64) -> Vec<Cell> {
+    vec![
+        text(scale.name()),
+        number(scale, &["spec", "replicas"]),
+        number(scale, &["status", "replicas"]),
+        age(scale, now),
+    ]
+}
 
 /// The Scale of an object, with its resourceVersion if it has one.
-pub(in super::super) fn read(object: &Object) -> Object {
+pub(in super::super) fn read(kind: &'static Kind, object: &Object) -> Object {
     let mut metadata = json!({"name": object.name(), "namespace": object.namespace(), "uid": object.uid()});
     for key in ["resourceVersion", "creationTimestamp"] {
         if let Some(value) = object.at(&["metadata", key]) {
@@ -19,9 +43,9 @@ pub(in super::super) fn read(object: &Object) -> Object {
         spec["replicas"] = json!(desired);
     }
     let mut status = json!({"replicas": object.int(&["status", "replicas"]).unwrap_or(0)});
-    let selector = object.at(&["spec", "selector"]).and_then(|s| LabelSelector::from_json(s).ok());
-    if let Some(selector) = selector.filter(|s| !s.is_empty()) {
-        status["selector"] = json!(selector.to_string());
+    let selector = strategy(kind).scale_selector(object);
+    if !selector.is_empty() {
+        status["selector"] = selector.into();
     }
     let scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status,

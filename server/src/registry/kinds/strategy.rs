@@ -1,7 +1,8 @@
 //! What a kind answers to the generic verbs.
 
-use listwatch_proto::resource::{Kind, Object};
+use listwatch_proto::resource::{Kind, LabelSelector, Object};
 
+use super::super::Propagation;
 use super::super::table::{Cell, Column};
 use super::faults::Faults;
 use super::metadata::OwnMetadata;
@@ -43,6 +44,9 @@ pub(crate) trait Strategy: Send + Sync {
     /// # Errors
     /// Why the object is forbidden.
     fn prepare_create(&self, object: &mut Object) -> Result<(), String>;
+
+    /// Brings a new object that has been found valid into the form in which it is read.
+    fn canonicalize(&self, _object: &mut Object) {}
 
     /// Takes over from the old object what this part may not change.
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object);
@@ -99,6 +103,22 @@ pub(crate) trait Strategy: Send + Sync {
     /// Whether the answer to a delete is the object, also when it is gone; else it is a Status.
     fn tells_what_it_deleted(&self) -> bool {
         false
+    }
+
+    /// What becomes of the dependents when the client does not say.
+    fn default_propagation(&self) -> Option<Propagation> {
+        None
+    }
+
+    /// What a person should be told who deletes without saying what becomes of the dependents.
+    fn delete_warnings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What the `scale` subresource tells as the selector of the pods that are scaled; empty = none.
+    fn scale_selector(&self, object: &Object) -> String {
+        let selector = object.at(&["spec", "selector"]).and_then(|s| LabelSelector::from_json(s).ok());
+        selector.filter(|s| !s.is_empty()).map_or_else(String::new, |selector| selector.to_string())
     }
 
     /// Whether an object that is being deleted may now go.

@@ -55,12 +55,21 @@ pub(super) fn pod(object: &Object) -> Vec<String> {
     warnings
 }
 
-/// About the template of a workload.
+/// About a workload whose name its pods carry, and its template.
 pub(super) fn template(object: &Object) -> Vec<String> {
-    let mut warnings = hostname(object, "Pod names and hostnames");
-    let template = object.at(&["spec", "template"]).unwrap_or(&Value::Null);
-    spec(&template["spec"], &template["metadata"], "spec.template.", &mut warnings);
+    let mut warnings = name_of_pods(object);
+    warnings.extend(pod_template(object, &["spec", "template"]));
     warnings
+}
+
+/// About the name of what gives its name to its pods.
+pub(super) fn name_of_pods(object: &Object) -> Vec<String> {
+    hostname(object, "Pod names and hostnames")
+}
+
+/// About the template of pods at a path.
+pub(super) fn pod_template(object: &Object, path: &[&str]) -> Vec<String> {
+    template_at(object.at(path).unwrap_or(&Value::Null), &format!("{}.", path.join(".")))
 }
 
 /// About a template by itself, which stands at `at`: `spec.template.`.
@@ -257,7 +266,7 @@ fn lists(spec: &Value, path: &Path, warnings: &mut Vec<String>) {
 }
 
 /// Bytes come whole.
-fn fractional(amounts: &Value, name: &str, path: &Path, warnings: &mut Vec<String>) {
+pub(super) fn fractional(amounts: &Value, name: &str, path: &Path, warnings: &mut Vec<String>) {
     let Some(Ok(amount)) = amounts[name].as_str().map(str::parse::<Quantity>) else { return };
     if amount.milli_value() % 1000 != 0 {
         let at = path.key(name);

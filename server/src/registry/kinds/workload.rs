@@ -1,4 +1,4 @@
-//! Rules that Deployment and ReplicaSet share: selector and template, counts, percentages.
+//! Rules that workloads share: selector and template, counts, percentages.
 
 use listwatch_proto::resource::{LabelSelector, Object};
 use serde_json::Value;
@@ -43,7 +43,10 @@ fn is_empty(selector: &Value) -> bool {
 }
 
 /// As Go prints a selector: matchLabels first.
-fn ordered_selector(selector: &Value) -> String {
+pub(super) fn ordered_selector(selector: &Value) -> String {
+    if selector.is_null() {
+        return "null".to_owned();
+    }
     let mut parts = Vec::new();
     for key in ["matchLabels", "matchExpressions"] {
         if has(selector, key) {
@@ -88,22 +91,62 @@ fn template(template: &Value, selector: &Value, parsed: Option<&LabelSelector>, 
     }
 }
 
-/// A pod template by itself, whoever it serves.
+/// A template of pods, whatever runs them.
 pub(super) fn pod_template(template: &Value, path: &Path, faults: &mut Faults) {
-    labels(Some(&template["metadata"]["labels"]), &path.child("labels"), faults);
-    annotations(Some(&template["metadata"]["annotations"]), &path.child("annotations"), faults);
-    pod_annotations::validate(
-        &template["metadata"]["annotations"],
-        &template["spec"],
-        &path.child("annotations"),
-        faults,
-    );
+    let metadata = &template["metadata"];
+    labels(Some(&metadata["labels"]), &path.child("labels"), faults);
+    annotations(Some(&metadata["annotations"]), &path.child("annotations"), faults);
+    pod_annotations::validate(&metadata["annotations"], &template["spec"], &path.child("annotations"), faults);
     let spec = path.child("spec");
+    pod_spec::validate_template(&template["spec"], &spec, faults);
     if !items(&template["spec"], "ephemeralContainers").is_empty() {
         let why = "ephemeral containers not allowed in pod template";
         faults.forbidden(&spec.child("ephemeralContainers"), why);
     }
-    pod_spec::validate_template(&template["spec"], &spec, faults);
+}
+
+/// Whether a selector selects these labels; one that is missing selects nothing. `None` = it is no valid one.
+pub(super) fn selects(selector: &Value, own: &Value) -> Option<bool> {
+    if selector.is_null() {
+        return Some(false);
+    }
+    let mut faults = Faults::new();
+    label_selector(selector, &Path::new(""), &mut faults);
+    let parsed = LabelSelector::from_json(selector).ok().filter(|_| faults.is_empty())?;
+    Some(parsed.matches(|key| own.get(key).and_then(Value::as_str)))
+}
+
+/// Whether a selector has no requirement at all.
+pub(super) fn is_empty_selector(selector: &Value) -> bool {
+    items(selector, "matchExpressions").is_empty()
+        && selector["matchLabels"].as_object().is_none_or(serde_json::Map::is_empty)
+}
+
+/// Told of a template whose labels its selector does not select.
+pub(super) fn mismatch(template: &Value, path: &Path, faults: &mut Faults) {
+    let own = &template["metadata"]["labels"];
+    faults.invalid(&path.child("metadata").child("labels"), own, "`selector` does not match template `labels`");
+}
+
+/// A template must run its pods for ever.
+pub(super) fn runs_for_ever(template: &Value, what: &str, path: &Path, faults: &mut Faults) {
+    let (spec, path) = (&template["spec"], path.child("spec"));
+    let policy = text(spec, "restartPolicy");
+    if policy != "Always" && !spec.is_null() {
+        faults.not_supported(&path.child("restartPolicy"), policy, &["Always"]);
+    }
+    if has(spec, "activeDeadlineSeconds") {
+        let why = format!("activeDeadlineSeconds in {what} is not Supported");
+        faults.forbidden(&path.child("activeDeadlineSeconds"), &why);
+    }
+}
+
+/// A count that only grows has not shrunk.
+pub(super) fn not_decremented(new: &Object, old: &Object, key: &str, faults: &mut Faults) {
+    let (was, is) = (old.int(&["status", key]), new.int(&["status", key]));
+    if was.is_some() && is.unwrap_or(0) < was.unwrap_or(0) {
+        faults.invalid(&Path::new("status").child(key), is.unwrap_or(0), "cannot be decremented");
+    }
 }
 
 /// A `metav1.LabelSelector`.

@@ -21,6 +21,7 @@
 
 pub(crate) mod blank;
 pub(crate) mod decode;
+pub(crate) mod internal;
 pub(crate) mod json;
 pub(crate) mod openapi;
 pub(crate) mod protobuf;
