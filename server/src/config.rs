@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::auth::AuthorizationMode;
 use crate::storage::{CheckpointOptions, Durability, LogSizes};
 use crate::transport::TlsFiles;
 
@@ -52,12 +53,30 @@ pub struct Config {
     pub client: ClientPort,
     /// The TLS port of the resource API; `None` = the store alone.
     pub secure: Option<SecurePort>,
+    /// Who may do what.
+    pub access: Access,
     /// `--insecure-resource-port`: the resource API in plain text on 127.0.0.1, without any proof of identity.
     pub insecure_resource_port: Option<u16>,
     /// `--compaction-interval`: how often the history of the resources is given up; zero = never.
     pub compaction_interval: Duration,
     /// `--event-ttl`: how long Events are kept; zero = for ever.
     pub event_ttl: Duration,
+}
+
+/// Who may do what on the resource API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// `--authorization-mode`: in this order, the first that allows decides.
+    pub authorization: Vec<AuthorizationMode>,
+    /// `--anonymous-auth`: whether a request may show no proof of identity.
+    pub anonymous: bool,
+}
+
+impl Default for Access {
+    /// kubeadm's: kubelets by their node, everybody by roles.
+    fn default() -> Self {
+        Access { authorization: vec![AuthorizationMode::Node, AuthorizationMode::Rbac], anonymous: true }
+    }
 }
 
 /// The port of etcd's API.
@@ -142,6 +161,7 @@ impl Config {
                 certificates: Certificates::Own,
                 token_auth_file: None,
             }),
+            access: Access::default(),
             insecure_resource_port: None,
             compaction_interval: COMPACTION_INTERVAL,
             event_ttl: EVENT_TTL,
@@ -154,6 +174,13 @@ impl Config {
     /// The first setting that cannot be honoured.
     pub fn check(&self) -> Result<(), ConfigError> {
         let refuse = |flag, reason: String| Err(ConfigError { flag, reason });
+        let modes = &self.access.authorization;
+        if modes.is_empty() {
+            return refuse("--authorization-mode", "names no mode".to_owned());
+        }
+        if let Some((_, twice)) = modes.iter().enumerate().find(|(n, mode)| modes[..*n].contains(mode)) {
+            return refuse("--authorization-mode", format!("{twice:?} is named twice"));
+        }
         let client = &self.client;
         if client.listen.is_empty() {
             return refuse("--listen-client-urls", "names no address".to_owned());

@@ -21,12 +21,12 @@ use tokio_util::sync::CancellationToken;
 
 pub use error::ServerError;
 
-use crate::auth::{Authenticator, Gate, Tokens, guard};
+use crate::auth::{Authenticator, Authorizer, Gate, Tokens, guard};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Certificates, Config, SecurePort};
 use crate::etcd::{self, EtcdOptions};
-use crate::registry::{EngineStore, Registry, RegistryOptions};
-use crate::resources::{self, PUBLIC_PATHS, ResourceOptions};
+use crate::registry::{EngineStore, Registry, RegistryOptions, Store};
+use crate::resources::{self, ResourceOptions};
 use crate::rest::{self, RestDoor};
 use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder, check_no_cluster};
 use crate::transport::{self, Door, KeepAlive, Tls};
@@ -212,9 +212,11 @@ impl Ports {
             RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone() },
             engine.clone(),
         );
+        let gated = registry.clone();
         let router = resources::routes(registry, engine.clone(), options).merge(rest);
         let guarded = |authenticator| {
-            let gate = Arc::new(Gate { authenticator, public: PUBLIC_PATHS });
+            let gate = Gate { authenticator, registry: gated.clone(), anonymous: config.access.anonymous };
+            let gate = Arc::new(gate);
             router.clone().layer(middleware::from_fn_with_state(gate, guard))
         };
         let keep_alive = SECURE_KEEP_ALIVE;
@@ -233,7 +235,9 @@ impl Ports {
 
 fn registry(config: &Config, clock: &Arc<dyn Clock>, engine: &Engine) -> Registry {
     let options = RegistryOptions { event_ttl: config.event_ttl, ..RegistryOptions::default() };
-    Registry::new(Arc::new(EngineStore::new(engine.clone())), clock.clone(), options)
+    let store: Arc<dyn Store> = Arc::new(EngineStore::new(engine.clone()));
+    let authorizer = Authorizer::new(config.access.authorization.clone(), store.clone());
+    Registry::new(store, clock.clone(), options).secured(Arc::new(authorizer))
 }
 
 fn tokens(port: &SecurePort) -> Result<Tokens, ServerError> {

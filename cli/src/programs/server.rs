@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use listwatch_server::config::{Certificates, ClientPort, Config, KubeletFiles, ListenUrl, SecurePort};
+use listwatch_server::auth::AuthorizationMode;
+use listwatch_server::config::{Access, Certificates, ClientPort, Config, KubeletFiles, ListenUrl, SecurePort};
 use listwatch_server::storage::{CheckpointOptions, Durability, LogSizes};
 use listwatch_server::transport::{ClientCertificates, TlsFiles};
 
@@ -51,6 +52,8 @@ pub(crate) struct ServerArgs {
     client: ClientArgs,
     #[command(flatten)]
     secure: SecureArgs,
+    #[command(flatten)]
+    access: AccessArgs,
     #[command(flatten)]
     program: ProgramArgs,
 }
@@ -166,6 +169,31 @@ struct SecureArgs {
     insecure_resource_port: Option<u16>,
 }
 
+/// Who may do what on the resource API.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Access")]
+struct AccessArgs {
+    /// Who decides what is allowed, in this order: Node, RBAC, AlwaysAllow, AlwaysDeny
+    #[arg(
+        long,
+        env = "LW_AUTHORIZATION_MODE",
+        value_delimiter = ',',
+        default_value = "Node,RBAC",
+        value_name = "MODE,..."
+    )]
+    authorization_mode: Vec<AuthorizationMode>,
+    /// Take requests that show no proof of identity, as system:anonymous
+    #[arg(long, env = "LW_ANONYMOUS_AUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    anonymous_auth: bool,
+}
+
+impl AccessArgs {
+    fn access(&self) -> Access {
+        Access { authorization: self.authorization_mode.clone(), anonymous: self.anonymous_auth }
+    }
+}
+
 /// Runs the server until it is told to stop.
 pub(crate) fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let ready = args.program.start("server")?;
@@ -200,6 +228,7 @@ impl ServerArgs {
             checkpoint: self.storage.checkpoint(),
             client: self.client.port()?,
             insecure_resource_port: self.secure.insecure_resource_port,
+            access: self.access.access(),
             secure: Some(self.secure.port()?),
             compaction_interval: self.compaction_interval,
             event_ttl: self.event_ttl,
@@ -304,6 +333,7 @@ mod tests {
         assert_eq!(config.check(), Ok(()));
         let own = Config::new("default.listwatch");
         assert_eq!(config.client, own.client);
+        assert_eq!(config.access, own.access);
         assert_eq!(config.secure, own.secure);
         assert_eq!(config.checkpoint, own.checkpoint);
         assert_eq!(config.log, own.log);
@@ -318,6 +348,7 @@ mod tests {
             (&["--cert-file", "c"], "--key-file"),
             (&["--tls-cert-file", "c"], "--tls-private-key-file"),
             (&["--snapshot-count", "5"], "--snapshot-count"),
+            (&["--authorization-mode", "Webhook"], "Webhook"),
             (&["--listen-client-urls", "unix:///x"], "unix"),
             (&["--compaction-interval", "soon"], "--compaction-interval"),
             (

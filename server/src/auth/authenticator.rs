@@ -36,11 +36,15 @@ impl Authenticator {
         }
         if let Some(token) = headers.get(AUTHORIZATION).and_then(bearer) {
             let known = tokens.user(token).ok_or_else(|| unauthorized("the bearer token is not known"))?;
-            return Ok(user(&known.name, &known.groups));
+            return Ok(User { uid: known.uid.clone(), ..user(&known.name, &known.groups) });
         }
         match identity {
             Some(PeerIdentity::Refused(reason)) => Err(unauthorized(reason)),
-            _ => Ok(User { name: ANONYMOUS.to_owned(), groups: vec!["system:unauthenticated".to_owned()] }),
+            _ => Ok(User {
+                name: ANONYMOUS.to_owned(),
+                groups: vec!["system:unauthenticated".to_owned()],
+                ..User::default()
+            }),
         }
     }
 }
@@ -48,7 +52,7 @@ impl Authenticator {
 fn user(name: &str, groups: &[String]) -> User {
     let mut groups = groups.to_vec();
     groups.push("system:authenticated".to_owned());
-    User { name: name.to_owned(), groups }
+    User { name: name.to_owned(), groups, ..User::default() }
 }
 
 /// The token that a request shows. Another scheme, or an empty token, shows nothing (Kubernetes 1.36).
@@ -88,8 +92,10 @@ mod tests {
         let admin =
             || PeerIdentity::Certificate(Arc::new(CertificateUser { name: "admin".into(), groups: vec!["g".into()] }));
         let named = |name: &str, groups: &[&str]| {
-            Ok(User { name: name.into(), groups: groups.iter().map(|g| (*g).to_owned()).collect() })
+            let groups = groups.iter().map(|g| (*g).to_owned()).collect();
+            Ok(User { name: name.into(), groups, ..User::default() })
         };
+        let alice = || named("alice", &["dev", "system:authenticated"]).map(|user| User { uid: "1".into(), ..user });
         let refused = || PeerIdentity::Refused("expired".into());
         let nobody = named(ANONYMOUS, &["system:unauthenticated"]);
         assert_eq!(check(admin(), None), named("admin", &["g", "system:authenticated"]));
@@ -98,8 +104,8 @@ mod tests {
         assert_eq!(check(PeerIdentity::Plain, None), nobody);
         assert_eq!(check(PeerIdentity::Nobody, Some("Bearer ")), nobody);
         assert_eq!(check(PeerIdentity::Nobody, Some("Basic dDE6")), nobody);
-        assert_eq!(check(PeerIdentity::Nobody, Some("bearer  t1")), named("alice", &["dev", "system:authenticated"]));
-        assert_eq!(check(refused(), Some("Bearer t1")), named("alice", &["dev", "system:authenticated"]));
+        assert_eq!(check(PeerIdentity::Nobody, Some("bearer  t1")), alice());
+        assert_eq!(check(refused(), Some("Bearer t1")), alice());
         for (identity, header) in
             [(PeerIdentity::Nobody, Some("Bearer t2")), (refused(), None), (refused(), Some("Bearer t2"))]
         {

@@ -1,6 +1,4 @@
-//! The gate in front of a router: judges each request and hands on its context.
-//!
-//! Whoever is authenticated may do anything: this is the seam where an authorizer will stand.
+//! The gate in front of a router: authenticates and authorizes each request and hands on its context.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,50 +10,81 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 use listwatch_proto::resource::{Reason, Status};
 
-use super::{ANONYMOUS, Authenticator, claims};
-use crate::registry::RequestContext;
+use super::{ANONYMOUS, Authenticator, asked, claims, impersonation};
+use crate::registry::{Attributes, Registry, RequestContext};
 use crate::transport::Peer;
 
 /// How much of the body of a refused request is read, and for how long: enough for what honest clients send.
 const REFUSED_BODY_BYTES_MAX: usize = 64 << 10;
 const REFUSED_BODY_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Paths that need no identity: an exact path, or everything below one that ends with a slash.
-pub type PublicPaths = &'static [&'static str];
+/// Paths that everybody may see, whatever roles say (kube-apiserver's `--authorization-always-allow-paths`).
+const ALWAYS_ALLOWED: [&str; 5] =
+    ["/healthz", "/readyz", "/livez", "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"];
+
+/// The gRPC services whose messages name what is asked.
+const RESOURCES: &str = "/listwatch.v1.Resources/";
+/// What tells the gRPC API itself; as open as discovery.
+const REFLECTION: &str = "/grpc.reflection.";
 
 /// Judges requests. One for each port.
 #[derive(Debug)]
 pub struct Gate {
     /// Turns proof into a user.
     pub authenticator: Authenticator,
-    /// What needs no identity.
-    pub public: PublicPaths,
+    /// Who judges.
+    pub registry: Registry,
+    /// Whether a request may show no proof at all (kube-apiserver's `--anonymous-auth`).
+    pub anonymous: bool,
+}
+
+/// A context whose user has not been judged: what it asks stands in its message. It gives the context away only for a
+/// judgement.
+#[derive(Clone, Debug)]
+pub struct Unjudged(Arc<RequestContext>);
+
+impl Unjudged {
+    /// The context, if its user may do this.
+    ///
+    /// # Errors
+    /// `Forbidden`; a store that does not answer.
+    pub async fn may(&self, registry: &Registry, attributes: &Attributes) -> Result<Arc<RequestContext>, Status> {
+        registry.authorize(&self.0.user, attributes).await?;
+        Ok(self.0.clone())
+    }
 }
 
 impl Gate {
-    fn judge(&self, request: &Request) -> Result<RequestContext, Status> {
-        let user = self.authenticator.user(request.extensions().get::<Peer>(), request.headers())?;
-        let path = request.uri().path();
-        if user.name == ANONYMOUS && !self.is_public(path) {
-            let verb = request.method().as_str().to_ascii_lowercase();
-            let message = format!("forbidden: User \"{ANONYMOUS}\" cannot {verb} path \"{path}\"");
-            return Err(Status::new(Reason::Forbidden, message));
+    /// Judges a request and puts what it found into its extensions.
+    async fn judge(&self, request: &mut Request) -> Result<(), Status> {
+        let asker = self.authenticator.user(request.extensions().get::<Peer>(), request.headers())?;
+        if !self.anonymous && asker.name == ANONYMOUS {
+            return Err(Status::new(Reason::Unauthorized, "Unauthorized: no proof of identity"));
         }
-        claims::context(user, request.headers())
-    }
-
-    fn is_public(&self, path: &str) -> bool {
-        self.public.iter().any(|open| path == *open || (open.ends_with('/') && path.starts_with(open)))
+        let path = request.uri().path();
+        let user = impersonation::user(&self.registry, &asker, request.headers()).await?.unwrap_or(asker);
+        let context = claims::context(user, request.headers())?;
+        if path.starts_with(RESOURCES) {
+            request.extensions_mut().insert(Unjudged(Arc::new(context)));
+            return Ok(());
+        }
+        if !ALWAYS_ALLOWED.contains(&path) {
+            let attributes = if path.starts_with(REFLECTION) {
+                Attributes::path("get", "/openapi")
+            } else {
+                asked::of(request.method(), request.uri())
+            };
+            self.registry.authorize(&context.user, &attributes).await?;
+        }
+        request.extensions_mut().insert(Arc::new(context));
+        Ok(())
     }
 }
 
 /// Middleware: lets a request through with an `Arc<RequestContext>` in its extensions, or answers why not.
 pub async fn guard(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
-    match gate.judge(&request) {
-        Ok(context) => {
-            request.extensions_mut().insert(Arc::new(context));
-            next.run(request).await
-        }
+    match gate.judge(&mut request).await {
+        Ok(()) => next.run(request).await,
         Err(status) => {
             let (parts, body) = request.into_parts();
             // An answer ahead of the body resets the stream, and some clients then show the reset instead of the answer.

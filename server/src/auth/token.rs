@@ -65,9 +65,9 @@ impl Tokens {
                 continue;
             }
             let fields = fields(content).map_err(|reason| (line, reason))?;
-            let (token, name, groups) = match fields.as_slice() {
-                [token, name, _uid] => (token, name, ""),
-                [token, name, _uid, groups] => (token, name, groups.as_str()),
+            let (token, name, uid, groups) = match fields.as_slice() {
+                [token, name, uid] => (token, name, uid, ""),
+                [token, name, uid, groups] => (token, name, uid, groups.as_str()),
                 [_, _, _, _, ..] => return Err((line, "more than four fields; several groups stand in quotes")),
                 _ => return Err((line, "fewer than three fields")),
             };
@@ -78,7 +78,8 @@ impl Tokens {
                 return Err((line, "the user is empty"));
             }
             let groups = groups.split(',').map(str::trim).filter(|g| !g.is_empty()).map(str::to_owned).collect();
-            if users.insert(token.clone(), User { name: name.clone(), groups }).is_some() {
+            let user = User { name: name.clone(), uid: uid.clone(), groups, ..User::default() };
+            if users.insert(token.clone(), user).is_some() {
                 return Err((line, "the token stands in an earlier line already"));
             }
         }

@@ -6,10 +6,14 @@ use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Object, Status, time};
 use serde_json::{Value, json};
 
+use super::current::Current;
 use super::kinds::{SYSTEM_CLASSES, system_class_object};
 use super::stored::encode;
-use super::{Guard, Registry, Write};
-use crate::storage::Origin;
+use super::{Guard, Registry, Security, Write};
+use crate::storage::{KeyValue, Origin};
+
+/// First objects in one commit: below what an etcd takes in a transaction (128 operations).
+const FIRST_WRITES_MAX: usize = 100;
 
 /// The namespaces that are there from the start.
 pub(super) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -35,6 +39,47 @@ impl Registry {
         }
         for class in &SYSTEM_CLASSES {
             self.write_first_object(system_class_object(class)).await?;
+        }
+        match self.shared.security.get() {
+            Some(security) => self.write_policy(&**security).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the objects of the default policy: all at once where none is there, else what is missing, and what is
+    /// missing in those that are there.
+    async fn write_policy(&self, security: &dyn Security) -> Result<(), Status> {
+        let store = &self.shared.store;
+        let mut missing = Vec::new();
+        for wanted in security.first_objects() {
+            let kind = Kind::by_api_version(wanted.api_version(), wanted.kind_name()).expect("a served kind");
+            let key = Bytes::from(kind.key(wanted.namespace(), wanted.name()));
+            match store.get(&key).await?.0 {
+                None => missing.push((key, wanted)),
+                // What is damaged stays, as above.
+                Some(kv) => self.complete(security, kv, &wanted).await?,
+            }
+        }
+        for objects in missing.chunks(FIRST_WRITES_MAX) {
+            let guards = objects.iter().map(|(key, _)| Guard { key: key.clone(), mod_revision: 0 }).collect();
+            let writes = objects.iter().map(|(key, wanted)| {
+                let mut object = wanted.clone();
+                object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+                object.set(&["metadata", "creationTimestamp"], time(self.now()));
+                Write::Put { key: key.clone(), value: encode(&object), lease: 0 }
+            });
+            // Refused means that another server is writing them, which is as good.
+            store.commit(guards, writes.collect(), &Origin::user("system:registry")).await?;
+        }
+        Ok(())
+    }
+
+    async fn complete(&self, security: &dyn Security, kv: KeyValue, wanted: &Object) -> Result<(), Status> {
+        let Ok(current) = Current::of(kv) else { return Ok(()) };
+        if let Some(completed) = security.completed(&current.object, wanted) {
+            let write = Write::Put { key: current.key.clone(), value: encode(&completed), lease: 0 };
+            // Refused means that somebody has just changed it; the next start looks again.
+            self.shared.store.commit(vec![current.guard()], vec![write], &Origin::user("system:registry")).await?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::body::{self, Expected};
 use super::current::{Current, ROUNDS_MAX};
 use super::kinds::{Faults, Strategy, strategy, validate_new_metadata};
 use super::stored::encode;
-use super::{Commit, Guard, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
+use super::{Change, ChangeVerb, Commit, Guard, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
 /// What generated names are made of: no vowels, so that no words come out (Kubernetes 1.36).
 const NAME_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -82,6 +82,8 @@ impl Registry {
         let prefix = generated_prefix(&object);
         let mut namespace = self.admit_into_namespace(kind, &object).await?;
         self.admit(kind, &mut object).await?;
+        let change = Change { verb: ChangeVerb::Create, kind, subresource: "", new: Some(&object), old: None };
+        self.admit_change(context, &change).await?;
         // What a kind prepares may tell the name, so that it is prepared anew for each one that is tried.
         let draft = prefix.is_some().then(|| object.clone());
         let prepared = |mut object: Object| {

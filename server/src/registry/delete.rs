@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::current::{Current, ROUNDS_MAX};
 use super::kinds::{Grace, SYSTEM_CLASSES, strategy};
 use super::update::too_busy;
-use super::{DeleteOptions, Deleted, Propagation, Registry, RequestContext, StoredObject, Target};
+use super::{Change, ChangeVerb, DeleteOptions, Deleted, Propagation, Registry, RequestContext, StoredObject, Target};
 
 /// The finalizer that lets dependents go first; the garbage collector takes it off.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -52,6 +52,9 @@ impl Registry {
                 return Err(Status::not_found(kind, &target.name));
             };
             check_preconditions(kind, &current, options)?;
+            let old = Some(&current.object);
+            let change = Change { verb: ChangeVerb::Delete, kind, subresource: "", new: None, old };
+            self.admit_change(context, &change).await?;
             let step = self.step(kind, &current.object, options);
             if let Some(mut deleted) = self.take(context, kind, &current, step, options.dry_run).await? {
                 if options.propagation.is_none() {

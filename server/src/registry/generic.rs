@@ -1,6 +1,6 @@
 //! The registry itself: what all verbs share, and the verbs by name.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ use super::error::not_served;
 use super::event_leases::EventLeases;
 use super::kinds::{SCALE_COLUMNS, scale_cells, strategy};
 use super::{
-    Cell, Column, DeleteOptions, ListOptions, Patch, RegistryWatch, RegistryWatcher, RequestContext, Store,
+    Cell, Column, DeleteOptions, ListOptions, Patch, RegistryWatch, RegistryWatcher, RequestContext, Security, Store,
     StoredObject, Target, WatchOptions, WriteOptions,
 };
 use crate::clock::Clock;
@@ -55,6 +55,8 @@ pub(super) struct Shared {
     pub(super) ready: OnceCell<()>,
     pub(super) leases: EventLeases,
     pub(super) caches: Caches,
+    /// Who may do what; unset = everybody everything.
+    pub(super) security: OnceLock<Arc<dyn Security>>,
 }
 
 /// The longest name of a field manager (Kubernetes 1.36).
@@ -111,6 +113,7 @@ impl Registry {
                 ready: OnceCell::new(),
                 leases,
                 caches: Caches::default(),
+                security: OnceLock::new(),
             }),
         }
     }

@@ -10,6 +10,7 @@
 //! * every write is guarded by the revision of the object it was judged on;
 //! * a value under `/registry` that is no object is reported and served around, never a crash.
 
+mod access;
 mod admission;
 mod binding;
 mod body;
@@ -42,6 +43,7 @@ mod tests;
 mod update;
 mod watch;
 
+pub use access::{Asked, Attributes, Change, ChangeVerb, Decision, ResourceAttributes, Security, exact};
 pub use engine_store::EngineStore;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
 pub use request::{

@@ -3,6 +3,7 @@
 //! Invariant: the doors translate into these and back; the registry knows no wire. Selectors and revisions come as the
 //! client wrote them, so that each refusal is worded in one place.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,8 +77,22 @@ fn unknown_resource(group: &str, version: &str, resource: &str) -> Status {
 pub struct User {
     /// `system:node:node01`.
     pub name: String,
+    /// Empty where the proof names none.
+    pub uid: String,
     /// `system:nodes`.
     pub groups: Vec<String>,
+    /// What else the proof says of the user.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The group that may do everything, whatever roles say (Kubernetes 1.36).
+const MASTERS: &str = "system:masters";
+
+impl User {
+    /// Whether it may do everything.
+    pub fn is_master(&self) -> bool {
+        self.groups.iter().any(|group| group == MASTERS)
+    }
 }
 
 /// Who asks.
@@ -94,7 +109,7 @@ pub struct RequestContext {
 impl RequestContext {
     /// A user without claimed name and cause.
     pub fn user(name: impl Into<String>) -> Self {
-        Self { user: User { name: name.into(), groups: Vec::new() }, client: None, cause: 0 }
+        Self { user: User { name: name.into(), ..User::default() }, client: None, cause: 0 }
     }
 
     /// As stored with each write.

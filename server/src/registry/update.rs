@@ -10,7 +10,7 @@ use super::body::{self, Expected};
 use super::current::{Current, ROUNDS_MAX};
 use super::error::MODIFIED;
 use super::kinds::{Faults, Part, Strategy, strategy, validate_metadata_update};
-use super::{Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
+use super::{Change, ChangeVerb, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
 /// Metadata that a client cannot change: it is taken from the stored object.
 const KEPT: [&str; 5] =
@@ -45,6 +45,7 @@ impl Registry {
                 if wanted.is_some() {
                     return Err(Status::conflict(kind, &target.name, MODIFIED));
                 }
+                self.may_create(context, target).await?;
                 let object = self.give_birth(context, kind, new, options.dry_run, &mut warnings).await?;
                 return Ok(Written { revision: self.revision(), object, created: true, warnings });
             };
@@ -82,6 +83,13 @@ impl Registry {
         keep_metadata(&mut new, old);
         rules.prepare_update(part, &mut new, old);
         bump_generation(rules, &mut new, old);
+        let subresource = match part {
+            Part::Main => "",
+            Part::Status => "status",
+            Part::Finalize => "finalize",
+        };
+        let change = Change { verb: ChangeVerb::Update, kind, subresource, new: Some(&new), old: Some(old) };
+        self.admit_change(context, &change).await?;
         let mut faults = Faults::new();
         validate_metadata_update(kind, rules, part, &new, old, &mut faults);
         rules.validate_update(part, &new, old, &mut faults);

@@ -22,4 +22,4 @@ mod log;
 mod admin;
 mod routes;
 
-pub use routes::{PUBLIC_PATHS, ResourceOptions, routes};
+pub use routes::{ResourceOptions, routes};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use listwatch_proto::resource::Status;
 use listwatch_proto::v1;
 
+use crate::auth::Unjudged;
 use crate::registry::{
     DeleteOptions, FieldValidation, ListOptions, PatchKind, Propagation, RequestContext, Target, WatchOptions,
     WriteOptions,
@@ -21,6 +22,12 @@ pub(super) fn context<T>(request: &tonic::Request<T>) -> Result<Arc<RequestConte
         .get::<Arc<RequestContext>>()
         .cloned()
         .ok_or_else(|| Status::internal("the request has not been authenticated"))
+}
+
+/// Who asks for what the message names.
+pub(super) fn asker<T>(request: &tonic::Request<T>) -> Result<Unjudged, Status> {
+    let asker = request.extensions().get::<Unjudged>().cloned();
+    asker.ok_or_else(|| Status::internal("the request has not been authenticated"))
 }
 
 /// The collection or object meant.

@@ -23,9 +23,6 @@ use crate::kubelets::Kubelets;
 use crate::registry::Registry;
 use crate::storage::Engine;
 
-/// What needs no identity: version and health.
-pub const PUBLIC_PATHS: &[&str] = &["/version", "/healthz", "/livez", "/readyz", "/grpc.health.v1.Health/"];
-
 /// The largest message: kube-apiserver's limit of a body, which the registry holds to, and room for what is around it.
 const REQUEST_BYTES_MAX: usize = (3 << 20) + (64 << 10);
 

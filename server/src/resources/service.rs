@@ -12,7 +12,7 @@ use tonic::{Request, Response};
 use super::view::Viewer;
 use super::{list, log, request, watch};
 use crate::kubelets::Kubelets;
-use crate::registry::{Patch, Registry, Target, Written};
+use crate::registry::{Attributes, Patch, Registry, Target, Written};
 
 /// A stream of answers.
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, tonic::Status>> + Send>>;
@@ -50,23 +50,28 @@ impl ResourceService {
 impl Resources for ResourceService {
     async fn discover(
         &self,
-        _request: Request<v1::DiscoverRequest>,
+        request: Request<v1::DiscoverRequest>,
     ) -> Result<Response<v1::DiscoverResponse>, tonic::Status> {
+        request::asker(&request)?.may(&self.registry, &Attributes::path("get", "/apis")).await?;
         let resources = KINDS.iter().map(resource_info).collect();
         Ok(Response::new(v1::DiscoverResponse { header: self.header(0), resources }))
     }
 
     async fn create(&self, request: Request<v1::CreateRequest>) -> Result<Response<v1::ObjectResponse>, tonic::Status> {
-        let (context, request) = (request::context(&request)?, request.into_inner());
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
         let target = request::target(request.resource.as_ref())?;
+        let asked = Attributes::of("create", &made(&target));
+        let context = asker.may(&self.registry, &asked).await?;
         let options = request::write_options(&request.field_manager, request.dry_run, request.field_validation)?;
         let written = self.registry.create(&context, &target, &request.json, &options).await?;
         Ok(self.written(&target, &written))
     }
 
     async fn get(&self, request: Request<v1::GetRequest>) -> Result<Response<v1::ObjectResponse>, tonic::Status> {
-        let (context, request) = (request::context(&request)?, request.into_inner());
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
         let target = request::target(request.resource.as_ref())?;
+        let asked = Attributes::of("get", &target);
+        let context = asker.may(&self.registry, &asked).await?;
         let view = request::view(request.view)?;
         request::not_negative("min_revision", request.min_revision)?;
         let object = self.registry.get(&context, &target, request.min_revision).await?;
@@ -82,24 +87,30 @@ impl Resources for ResourceService {
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, tonic::Status> {
-        let (context, request) = (request::context(&request)?, request.into_inner());
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
         let target = request::target(request.resource.as_ref())?;
+        let asked = Attributes::of("list", &target).selecting(&request.field_selector, &request.label_selector);
+        let context = asker.may(&self.registry, &asked).await?;
         let viewer = Viewer::new(&self.registry, &target, request::view(request.view)?);
         let options = request::list_options(&request)?;
         Ok(Response::new(list::list(&self.registry, &context, &target, options, &viewer).await?))
     }
 
     async fn update(&self, request: Request<v1::UpdateRequest>) -> Result<Response<v1::ObjectResponse>, tonic::Status> {
-        let (context, request) = (request::context(&request)?, request.into_inner());
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
         let target = request::target(request.resource.as_ref())?;
+        let asked = Attributes::of("update", &target);
+        let context = asker.may(&self.registry, &asked).await?;
         let options = request::write_options(&request.field_manager, request.dry_run, request.field_validation)?;
         let written = self.registry.update(&context, &target, &request.json, &options).await?;
         Ok(self.written(&target, &written))
     }
 
     async fn patch(&self, request: Request<v1::PatchRequest>) -> Result<Response<v1::ObjectResponse>, tonic::Status> {
-        let (context, request) = (request::context(&request)?, request.into_inner());
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
         let target = request::target(request.resource.as_ref())?;
+        let asked = Attributes::of("patch", &target);
+        let context = asker.may(&self.registry, &asked).await?;
         let options = request::write_options(&request.field_manager, request.dry_run, request.field_validation)?;
         let patch = Patch { kind: request::patch_kind(request.r#type)?, body: request.patch, force: request.force };
         let written = self.registry.patch(&context, &target, &patch, &options).await?;
@@ -107,8 +118,10 @@ impl Resources for ResourceService {
     }
 
     async fn delete(&self, request: Request<v1::DeleteRequest>) -> Result<Response<v1::DeleteResponse>, tonic::Status> {
-        let (context, request) = (request::context(&request)?, request.into_inner());
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
         let target = request::target(request.resource.as_ref())?;
+        let asked = Attributes::of("delete", &target);
+        let context = asker.may(&self.registry, &asked).await?;
         let options = request::delete_options(&request)?;
         let deleted = self.registry.delete(&context, &target, &options).await?;
         let (object, _) = Viewer::new(&self.registry, &target, v1::View::Object).object(&deleted.object);
@@ -126,8 +139,10 @@ impl Resources for ResourceService {
     type WatchStream = Answers<v1::WatchResponse>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, tonic::Status> {
-        let (context, request) = (request::context(&request)?, request.into_inner());
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
         let target = request::target(request.resource.as_ref())?;
+        let asked = Attributes::of("watch", &target).selecting(&request.field_selector, &request.label_selector);
+        let context = asker.may(&self.registry, &asked).await?;
         let view = request::view(request.view)?;
         let options = request::watch_options(&request)?;
         let watch = self.registry.watch(&context, &target, &options).await?;
@@ -144,11 +159,18 @@ impl Resources for ResourceService {
     type LogStream = Answers<v1::LogResponse>;
 
     async fn log(&self, request: Request<v1::LogRequest>) -> Result<Response<Self::LogStream>, tonic::Status> {
-        let (context, request) = (request::context(&request)?, request.into_inner());
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
         let kubelets = self.kubelets.as_deref();
+        let target = request::target(request.resource.as_ref())?.with_subresource("log");
+        let context = asker.may(&self.registry, &Attributes::of("get", &target)).await?;
         let chunks = log::open(&self.registry, &context, kubelets, &request, self.stopping.clone()).await?;
         Ok(Response::new(Box::pin(chunks)))
     }
+}
+
+/// What a create asks for: an object that has no name yet, or a part of one that has.
+fn made(target: &Target) -> Target {
+    if target.subresource.is_empty() { Target::collection(target.kind, &*target.namespace) } else { target.clone() }
 }
 
 fn resource_info(kind: &Kind) -> v1::ResourceInfo {
