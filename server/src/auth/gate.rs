@@ -107,5 +107,7 @@ fn refuse(headers: &HeaderMap, status: Status) -> Response {
         status.message = "Unauthorized".to_owned();
     }
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    (code, axum::Json(status.to_json())).into_response()
+    // As upstream sends every refusal.
+    let head = [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::CACHE_CONTROL, "no-cache, private")];
+    (code, head, axum::Json(status.to_json())).into_response()
 }

@@ -137,9 +137,15 @@ mod tests {
     fn lines_are_read_as_kube_apiserver_reads_them() {
         let tokens =
             Tokens::parse("t1,alice,1\n\n t2 , bob, 2, \"dev, \"\"ops\"\"\"\nt3,eve,,system:masters\n").unwrap();
-        assert_eq!(tokens.user("t1"), Some(&User { name: "alice".into(), groups: vec![] }));
-        assert_eq!(tokens.user("t2"), Some(&User { name: "bob".into(), groups: vec!["dev".into(), "\"ops\"".into()] }));
-        assert_eq!(tokens.user("t3"), Some(&User { name: "eve".into(), groups: vec!["system:masters".into()] }));
+        let user = |name: &str, uid: &str, groups: Vec<String>| User {
+            name: name.into(),
+            uid: uid.into(),
+            groups,
+            ..User::default()
+        };
+        assert_eq!(tokens.user("t1"), Some(&user("alice", "1", vec![])));
+        assert_eq!(tokens.user("t2"), Some(&user("bob", "2", vec!["dev".into(), "\"ops\"".into()])));
+        assert_eq!(tokens.user("t3"), Some(&user("eve", "", vec!["system:masters".into()])));
         assert_eq!(tokens.user("t"), None);
         assert!(!format!("{tokens:?}").contains("t1"));
     }
