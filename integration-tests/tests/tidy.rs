@@ -20,7 +20,7 @@ const ROOMS: &[(&str, &str, &[&str])] = &[
     ("server", "etcd", &["storage", "clock", "auth", "transport"]),
     ("server", "registry", &["storage", "clock"]),
     ("server", "pki", &["clock"]),
-    ("server", "auth", &["clock", "registry", "transport"]),
+    ("server", "auth", &["clock", "registry", "storage", "transport"]),
     ("server", "resources", &["registry", "kubelets", "storage", "clock", "auth", "transport"]),
     ("server", "kubelets", &["registry", "transport"]),
     ("server", "rest", &["registry", "kubelets", "storage", "clock", "auth", "transport"]),

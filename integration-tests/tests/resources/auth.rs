@@ -21,7 +21,7 @@ fn get_request() -> Vec<u8> {
 async fn certificates_and_tokens_are_proof_and_anything_else_is_not() -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     let tokens = folder.path().join("tokens.csv");
-    std::fs::write(&tokens, "secret-1,alice,1,\"dev,ops\"\n")?;
+    std::fs::write(&tokens, "secret-1,alice,1,\"dev,system:masters\"\n")?;
     let server = Server::start(&["--token-auth-file", tokens.to_str().expect("text")])?;
 
     // The kubeconfig's certificate.
@@ -90,6 +90,89 @@ async fn nobody_sees_version_and_health_alone() -> anyhow::Result<()> {
     }
     let untouched = Door::admin(&server).get("leases", "default", "a").await.expect_err("nothing was written");
     assert_eq!(untouched.reason, Reason::NotFound);
+    Ok(())
+}
+
+/// Who may do what, the same over both doors: `can`, or a refusal of the same words.
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_are_the_same_over_both_doors() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let tokens = folder.path().join("tokens.csv");
+    let lines = [
+        "admin,admin,1,system:masters",
+        "joe,joe,2,",
+        "viewer,vera,3,readers",
+        "cm,system:kube-controller-manager,4,",
+        "scheduler,system:kube-scheduler,5,",
+        "n1,system:node:n1,6,system:nodes",
+        "false,system:node:n1,7,",
+    ];
+    std::fs::write(&tokens, lines.join("\n"))?;
+    let server = Server::start(&["--token-auth-file", tokens.to_str().expect("text")])?;
+    let nobody = raw::nobody(&server);
+    let role = serde_json::json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "read"}, "rules": [{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}]});
+    let binding = serde_json::json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": "read", "namespace": "default"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "read"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "readers"}]});
+    for (resource, namespace, object) in [("clusterroles", "", role), ("rolebindings", "default", binding)] {
+        let place = Some(reference(resource, namespace, ""));
+        let create = v1::CreateRequest { resource: place, json: object.to_string().into(), ..Default::default() };
+        raw::call(&nobody, CREATE, create.encode_to_vec(), &[("authorization", "Bearer admin")]).await.expect("made");
+    }
+    let core = |resource: &'static str| ("", resource);
+    let leases = ("coordination.k8s.io", "leases");
+    // identity, (group, resource), namespace, name ("" = list), may
+    for (token, (group, resource), namespace, name, may) in [
+        ("admin", core("pods"), "default", "", true),
+        ("admin", core("secrets"), "", "", true),
+        ("joe", core("pods"), "default", "", false),
+        ("joe", core("nodes"), "", "", false),
+        ("viewer", core("pods"), "default", "", true),
+        ("viewer", core("pods"), "kube-system", "", false),
+        ("viewer", core("pods"), "", "", false),
+        ("viewer", core("secrets"), "default", "", false),
+        ("cm", ("apps", "deployments"), "", "", true),
+        ("scheduler", core("nodes"), "", "", true),
+        ("scheduler", core("secrets"), "default", "", false),
+        ("n1", core("nodes"), "", "n1", true),
+        ("n1", core("nodes"), "", "n2", false),
+        ("n1", core("nodes"), "", "", false),
+        ("n1", core("pods"), "default", "", false),
+        ("n1", core("secrets"), "default", "s", false),
+        ("n1", leases, "kube-node-lease", "n1", true),
+        ("n1", leases, "kube-node-lease", "n2", false),
+        ("n1", core("services"), "", "", true),
+        ("false", core("nodes"), "", "n1", false),
+    ] {
+        let case = format!("{token} {group}/{resource} {namespace}/{name}");
+        let place = reference(resource, namespace, name);
+        let bearer = format!("Bearer {token}");
+        let header = [("authorization", bearer.as_str())];
+        let over_grpc = if name.is_empty() {
+            let list = v1::ListRequest { resource: Some(place), ..Default::default() };
+            raw::call(&nobody, "/listwatch.v1.Resources/List", list.encode_to_vec(), &header).await
+        } else {
+            let get = v1::GetRequest { resource: Some(place), ..Default::default() };
+            raw::call(&nobody, GET, get.encode_to_vec(), &header).await
+        };
+        let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
+        let within = if namespace.is_empty() { String::new() } else { format!("/namespaces/{namespace}") };
+        let tail = if name.is_empty() { String::new() } else { format!("/{name}") };
+        let (code, body) = raw::get_with(&nobody, &format!("{root}{within}/{resource}{tail}"), &header).await;
+        if may {
+            assert!(code == 200 || code == 404, "{case}: {code} {body}");
+            if let Err(error) = over_grpc {
+                assert_eq!((code, error.reason), (404, Reason::NotFound), "{case}");
+            }
+        } else {
+            let refused = over_grpc.expect_err(&case);
+            let status: serde_json::Value = serde_json::from_str(&body)?;
+            assert_eq!((code, refused.reason), (403, Reason::Forbidden), "{case}: {body}");
+            assert_eq!(status["message"], refused.message.as_str(), "{case}");
+        }
+    }
     Ok(())
 }
 

@@ -37,7 +37,16 @@ pub(crate) fn nobody(server: &Server) -> Channel {
 
 /// The status code and body of a GET.
 pub(crate) async fn get(channel: &Channel, path: &str) -> (u16, String) {
-    let request = http::Request::get(path).body(tonic::body::Body::empty()).expect("a request");
+    get_with(channel, path, &[]).await
+}
+
+/// The status code and body of a GET with these headers.
+pub(crate) async fn get_with(channel: &Channel, path: &str, headers: &[(&'static str, &str)]) -> (u16, String) {
+    let mut request = http::Request::get(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(tonic::body::Body::empty()).expect("a request");
     let response = channel.clone().ready().await.expect("a connection").call(request).await.expect("an answer");
     let (head, body) = response.into_parts();
     let body = http_body_util::BodyExt::collect(body).await.expect("a body").to_bytes();

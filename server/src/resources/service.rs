@@ -4,13 +4,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::Stream;
-use listwatch_proto::resource::{KINDS, Kind};
+use listwatch_proto::resource::{KINDS, Kind, Status};
 use listwatch_proto::v1::{self, resources_server::Resources};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response};
 
 use super::view::Viewer;
 use super::{list, log, request, watch};
+use crate::auth::Unjudged;
 use crate::kubelets::Kubelets;
 use crate::registry::{Attributes, Patch, Registry, Target, Written};
 
@@ -32,6 +33,17 @@ impl ResourceService {
     fn header(&self, least: i64) -> Option<v1::Header> {
         let revision = self.registry.revision().max(least);
         Some(v1::Header { revision, incarnation: self.registry.incarnation().to_owned() })
+    }
+
+    /// What a message names. Who may not even see what is served is told that, and not what is wrong with the name.
+    async fn meant(&self, asker: &Unjudged, reference: Option<&v1::ResourceRef>) -> Result<Target, Status> {
+        match request::target(reference) {
+            Ok(target) => Ok(target),
+            Err(status) => {
+                asker.may(&self.registry, &Attributes::path("get", "/apis")).await?;
+                Err(status)
+            }
+        }
     }
 
     fn written(&self, target: &Target, written: &Written) -> Response<v1::ObjectResponse> {
@@ -59,7 +71,7 @@ impl Resources for ResourceService {
 
     async fn create(&self, request: Request<v1::CreateRequest>) -> Result<Response<v1::ObjectResponse>, tonic::Status> {
         let (asker, request) = (request::asker(&request)?, request.into_inner());
-        let target = request::target(request.resource.as_ref())?;
+        let target = self.meant(&asker, request.resource.as_ref()).await?;
         let asked = Attributes::of("create", &made(&target));
         let context = asker.may(&self.registry, &asked).await?;
         let options = request::write_options(&request.field_manager, request.dry_run, request.field_validation)?;
@@ -69,7 +81,7 @@ impl Resources for ResourceService {
 
     async fn get(&self, request: Request<v1::GetRequest>) -> Result<Response<v1::ObjectResponse>, tonic::Status> {
         let (asker, request) = (request::asker(&request)?, request.into_inner());
-        let target = request::target(request.resource.as_ref())?;
+        let target = self.meant(&asker, request.resource.as_ref()).await?;
         let asked = Attributes::of("get", &target);
         let context = asker.may(&self.registry, &asked).await?;
         let view = request::view(request.view)?;
@@ -88,7 +100,7 @@ impl Resources for ResourceService {
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, tonic::Status> {
         let (asker, request) = (request::asker(&request)?, request.into_inner());
-        let target = request::target(request.resource.as_ref())?;
+        let target = self.meant(&asker, request.resource.as_ref()).await?;
         let asked = Attributes::of("list", &target).selecting(&request.field_selector, &request.label_selector);
         let context = asker.may(&self.registry, &asked).await?;
         let viewer = Viewer::new(&self.registry, &target, request::view(request.view)?);
@@ -98,7 +110,7 @@ impl Resources for ResourceService {
 
     async fn update(&self, request: Request<v1::UpdateRequest>) -> Result<Response<v1::ObjectResponse>, tonic::Status> {
         let (asker, request) = (request::asker(&request)?, request.into_inner());
-        let target = request::target(request.resource.as_ref())?;
+        let target = self.meant(&asker, request.resource.as_ref()).await?;
         let asked = Attributes::of("update", &target);
         let context = asker.may(&self.registry, &asked).await?;
         let options = request::write_options(&request.field_manager, request.dry_run, request.field_validation)?;
@@ -108,7 +120,7 @@ impl Resources for ResourceService {
 
     async fn patch(&self, request: Request<v1::PatchRequest>) -> Result<Response<v1::ObjectResponse>, tonic::Status> {
         let (asker, request) = (request::asker(&request)?, request.into_inner());
-        let target = request::target(request.resource.as_ref())?;
+        let target = self.meant(&asker, request.resource.as_ref()).await?;
         let asked = Attributes::of("patch", &target);
         let context = asker.may(&self.registry, &asked).await?;
         let options = request::write_options(&request.field_manager, request.dry_run, request.field_validation)?;
@@ -119,7 +131,7 @@ impl Resources for ResourceService {
 
     async fn delete(&self, request: Request<v1::DeleteRequest>) -> Result<Response<v1::DeleteResponse>, tonic::Status> {
         let (asker, request) = (request::asker(&request)?, request.into_inner());
-        let target = request::target(request.resource.as_ref())?;
+        let target = self.meant(&asker, request.resource.as_ref()).await?;
         let asked = Attributes::of("delete", &target);
         let context = asker.may(&self.registry, &asked).await?;
         let options = request::delete_options(&request)?;
@@ -140,7 +152,7 @@ impl Resources for ResourceService {
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, tonic::Status> {
         let (asker, request) = (request::asker(&request)?, request.into_inner());
-        let target = request::target(request.resource.as_ref())?;
+        let target = self.meant(&asker, request.resource.as_ref()).await?;
         let asked = Attributes::of("watch", &target).selecting(&request.field_selector, &request.label_selector);
         let context = asker.may(&self.registry, &asked).await?;
         let view = request::view(request.view)?;
@@ -161,7 +173,7 @@ impl Resources for ResourceService {
     async fn log(&self, request: Request<v1::LogRequest>) -> Result<Response<Self::LogStream>, tonic::Status> {
         let (asker, request) = (request::asker(&request)?, request.into_inner());
         let kubelets = self.kubelets.as_deref();
-        let target = request::target(request.resource.as_ref())?.with_subresource("log");
+        let target = self.meant(&asker, request.resource.as_ref()).await?.with_subresource("log");
         let context = asker.may(&self.registry, &Attributes::of("get", &target)).await?;
         let chunks = log::open(&self.registry, &context, kubelets, &request, self.stopping.clone()).await?;
         Ok(Response::new(Box::pin(chunks)))
