@@ -3,7 +3,7 @@
 //! Invariant: a change is judged on the object as it was read and written under a guard that it still is so. Only a
 //! client that named no resourceVersion has its change judged anew when somebody else was faster.
 
-use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status};
+use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status, time};
 use serde_json::Value;
 
 use super::body::{self, Expected};
@@ -82,6 +82,7 @@ impl Registry {
         let old = &current.object;
         keep_metadata(&mut new, old);
         rules.prepare_update(part, &mut new, old);
+        rules.mark_time(part, &mut new, old, &time(self.now()));
         bump_generation(rules, &mut new, old);
         let subresource = match part {
             Part::Main => "",

@@ -256,6 +256,31 @@ fn volume(volume: &mut Value) {
             default(&mut volume[key], "defaultMode", FILE_MODE);
         }
     }
+    shared_sources(volume);
+    if has(volume, "image") && text(&volume["image"], "pullPolicy").is_empty() {
+        let policy = if always_pulled(text(&volume["image"], "reference")) { "Always" } else { "IfNotPresent" };
+        volume["image"]["pullPolicy"] = json!(policy);
+    }
+    if has(volume, "downwardAPI") {
+        items_mut(&mut volume["downwardAPI"], "items").iter_mut().for_each(field_ref);
+    }
+    if has(volume, "projected") {
+        for source in items_mut(&mut volume["projected"], "sources") {
+            if has(source, "downwardAPI") {
+                items_mut(&mut source["downwardAPI"], "items").iter_mut().for_each(field_ref);
+            }
+            if has(source, "serviceAccountToken") {
+                default(&mut source["serviceAccountToken"], "expirationSeconds", 3600);
+            }
+        }
+    }
+    if has(volume, "ephemeral") && has(&volume["ephemeral"], "volumeClaimTemplate") {
+        default(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"], "volumeMode", "Filesystem");
+    }
+}
+
+/// Defaults of the sources that volumes of pods and of the cluster have in common.
+pub(super) fn shared_sources(volume: &mut Value) {
     if has(volume, "hostPath") {
         default(&mut volume["hostPath"], "type", "");
     }
@@ -277,26 +302,6 @@ fn volume(volume: &mut Value) {
     }
     if has(volume, "azureDisk") {
         default(&mut volume["azureDisk"], "readOnly", false);
-    }
-    if has(volume, "image") && text(&volume["image"], "pullPolicy").is_empty() {
-        let policy = if always_pulled(text(&volume["image"], "reference")) { "Always" } else { "IfNotPresent" };
-        volume["image"]["pullPolicy"] = json!(policy);
-    }
-    if has(volume, "downwardAPI") {
-        items_mut(&mut volume["downwardAPI"], "items").iter_mut().for_each(field_ref);
-    }
-    if has(volume, "projected") {
-        for source in items_mut(&mut volume["projected"], "sources") {
-            if has(source, "downwardAPI") {
-                items_mut(&mut source["downwardAPI"], "items").iter_mut().for_each(field_ref);
-            }
-            if has(source, "serviceAccountToken") {
-                default(&mut source["serviceAccountToken"], "expirationSeconds", 3600);
-            }
-        }
-    }
-    if has(volume, "ephemeral") && has(&volume["ephemeral"], "volumeClaimTemplate") {
-        default(&mut volume["ephemeral"]["volumeClaimTemplate"]["spec"], "volumeMode", "Filesystem");
     }
 }
 

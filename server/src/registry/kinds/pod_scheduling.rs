@@ -49,7 +49,7 @@ fn weight(preferred: &Value, path: &Path, faults: &mut Faults) {
     }
 }
 
-fn node_selector(selector: &Value, path: &Path, faults: &mut Faults) {
+pub(super) fn node_selector(selector: &Value, path: &Path, faults: &mut Faults) {
     let terms = items(selector, "nodeSelectorTerms");
     let path = path.child("nodeSelectorTerms");
     if terms.is_empty() {

@@ -91,7 +91,7 @@ fn is_huge(name: &str) -> bool {
 }
 
 /// A name without a domain, or in that of Kubernetes.
-fn is_native(name: &str) -> bool {
+pub(super) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
@@ -100,21 +100,21 @@ fn is_extended(name: &str) -> bool {
 }
 
 /// Whether more may be promised than there is.
-fn may_exceed(name: &str) -> bool {
+pub(super) fn may_exceed(name: &str) -> bool {
     is_native(name) && !is_huge(name)
 }
 
 /// One resource: its name, and an amount that is not below zero and in units that there are.
 fn resource(name: &str, value: &Value, of: Of, path: &Path, faults: &mut Faults) {
-    let before = faults.len();
-    standard_name(name, path, faults);
     match of {
-        Of::Pod if faults.len() > before => {}
-        Of::Pod if !matches!(name, "cpu" | "memory") && !is_huge(name) => {
-            faults.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
+        Of::Pod => {
+            let before = faults.len();
+            standard_name(name, path, faults);
+            if faults.len() == before && !matches!(name, "cpu" | "memory") && !is_huge(name) {
+                faults.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
+            }
         }
-        Of::Pod => {}
-        Of::Container => of_containers(name, path, faults),
+        Of::Container => container_resource_name(name, path, faults),
     }
     let Some(Ok(amount)) = value.as_str().map(str::parse::<Quantity>) else { return };
     quantity(name, amount, path, faults);
@@ -130,13 +130,9 @@ fn resource(name: &str, value: &Value, of: Of, path: &Path, faults: &mut Faults)
     }
 }
 
-/// The name of a resource that a container may have.
+/// What a container may ask for.
 pub(super) fn container_resource_name(name: &str, path: &Path, faults: &mut Faults) {
     standard_name(name, path, faults);
-    of_containers(name, path, faults);
-}
-
-fn of_containers(name: &str, path: &Path, faults: &mut Faults) {
     if !name.contains('/') {
         if !OF_CONTAINERS.contains(&name) && !is_huge(name) {
             faults.invalid(path, name, "must be a standard resource for containers");
@@ -147,7 +143,7 @@ fn of_containers(name: &str, path: &Path, faults: &mut Faults) {
 }
 
 /// A name that is standard or has a domain.
-fn standard_name(name: &str, path: &Path, faults: &mut Faults) {
+pub(super) fn standard_name(name: &str, path: &Path, faults: &mut Faults) {
     let wrong = names::qualified(name);
     if !wrong.is_empty() {
         faults.invalid_all(path, name, wrong);

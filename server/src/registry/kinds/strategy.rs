@@ -51,6 +51,10 @@ pub(crate) trait Strategy: Send + Sync {
     /// Takes over from the old object what this part may not change.
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object);
 
+    /// Writes down when something came about, where the kind keeps such a time (`now` in RFC 3339); runs after
+    /// [`Strategy::prepare_update`].
+    fn mark_time(&self, _part: Part, _new: &mut Object, _old: &Object, _now: &str) {}
+
     /// Every fault of a new object, metadata apart.
     fn validate_create(&self, object: &Object, faults: &mut Faults);
 

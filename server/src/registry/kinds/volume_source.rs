@@ -97,6 +97,26 @@ fn judge(context: &Context<'_>, key: &str, source: &Value, path: &Path, faults: 
         required(source, keys, path, faults);
     }
     match key {
+        "projected" => projected(context, source, path, faults),
+        "image" => image(context, source, path, faults),
+        "iscsi" => iscsi(source, path, faults),
+        "csi" => csi(source, path, faults),
+        "cinder" => secret_ref(source, path, faults),
+        "storageos" => storage_os(source, path, faults),
+        _ => plain(key, source, path, faults),
+    }
+}
+
+/// What must be said of a source, and the rules that are the same in a volume of the cluster.
+pub(super) fn shared(key: &str, source: &Value, path: &Path, faults: &mut Faults) {
+    if let Some((_, keys)) = REQUIRED.iter().find(|(own, _)| *own == key) {
+        required(source, keys, path, faults);
+    }
+    plain(key, source, path, faults);
+}
+
+fn plain(key: &str, source: &Value, path: &Path, faults: &mut Faults) {
+    match key {
         "emptyDir" if text(source, "sizeLimit").parse::<Quantity>().is_ok_and(Quantity::is_negative) => {
             faults.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
         }
@@ -106,25 +126,19 @@ fn judge(context: &Context<'_>, key: &str, source: &Value, path: &Path, faults: 
         "secret" => named_files(source, "secretName", path, faults),
         "configMap" => named_files(source, "name", path, faults),
         "nfs" => nfs(source, path, faults),
-        "iscsi" => iscsi(source, path, faults),
         "flocker" => flocker(source, path, faults),
         "rbd" | "cephfs" if items(source, "monitors").is_empty() => faults.required(&path.child("monitors"), ""),
-        "cinder" => secret_ref(source, path, faults),
         "quobyte" => quobyte(source, path, faults),
         "downwardAPI" => downward(source, path, faults),
         "fc" => fibre_channel(source, path, faults),
         "flexVolume" => reserved_options(source, path, faults),
         "azureDisk" => azure_disk(source, path, faults),
-        "storageos" => storage_os(source, path, faults),
-        "projected" => projected(context, source, path, faults),
-        "csi" => csi(source, path, faults),
         "ephemeral" => claim_template::ephemeral(source, path, faults),
-        "image" => image(context, source, path, faults),
         _ => {}
     }
 }
 
-fn required(source: &Value, keys: &[&str], path: &Path, faults: &mut Faults) {
+pub(super) fn required(source: &Value, keys: &[&str], path: &Path, faults: &mut Faults) {
     for key in keys {
         if text(source, key).is_empty() {
             faults.required(&path.child(key), "");
@@ -132,7 +146,7 @@ fn required(source: &Value, keys: &[&str], path: &Path, faults: &mut Faults) {
     }
 }
 
-fn secret_ref(source: &Value, path: &Path, faults: &mut Faults) {
+pub(super) fn secret_ref(source: &Value, path: &Path, faults: &mut Faults) {
     if has(source, "secretRef") && text(&source["secretRef"], "name").is_empty() {
         faults.required(&path.child("secretRef").child("name"), "");
     }
@@ -191,7 +205,7 @@ fn initiator(name: &str, path: &Path, faults: &mut Faults) {
 }
 
 /// `iqn.2001-04.com.example:storage`.
-fn qualified_initiator(name: &str) -> bool {
+pub(super) fn qualified_initiator(name: &str) -> bool {
     let digits = |text: Option<&str>| text.is_some_and(|t| t.bytes().all(|b| b.is_ascii_digit()));
     let Some((authority, target)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once(':')) else {
         return false;

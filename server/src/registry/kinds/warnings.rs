@@ -133,7 +133,7 @@ fn spec(spec: &Value, metadata: &Value, at: &str, warnings: &mut Vec<String>) {
     }
 }
 
-fn old_label(key: &str) -> Option<&'static str> {
+pub(super) fn old_label(key: &str) -> Option<&'static str> {
     OLD_LABELS.iter().find(|(old, _)| *old == key).map(|(_, why)| *why)
 }
 

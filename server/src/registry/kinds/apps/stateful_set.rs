@@ -215,7 +215,7 @@ fn validate_spec(spec: &Value, path: &Path, rules: &Rules, faults: &mut Faults) 
     }
     if rules.is_new {
         for (i, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
-            claim_template::spec(&claim["spec"], &path.child("volumeClaimTemplates").index(i).child("spec"), faults);
+            claim_spec::validate(&claim["spec"], &path.child("volumeClaimTemplates").index(i).child("spec"), faults);
         }
     }
     workload::non_negative(spec, "replicas", path, faults);

@@ -1,5 +1,8 @@
 //! The kinds of the API group `core`, a file each.
 
+use listwatch_proto::resource::Object;
+use serde_json::{Value, json};
+
 use super::strategy::Strategy;
 
 mod endpoints;
@@ -29,4 +32,24 @@ pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
         "ServiceAccount" => &service_account::ServiceAccountStrategy,
         _ => return None,
     })
+}
+
+/// An older way to name a class of storage.
+const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
+/// The class of storage that an object names in the older way.
+fn storage_class_annotation(object: &Object) -> Option<&str> {
+    object.annotation(STORAGE_CLASS)
+}
+
+/// Puts in a finalizer that keeps an object while it is in use (upstream's StorageObjectInUseProtection admission).
+fn protect(object: &mut Object, finalizer: &str) {
+    if object.finalizers().any(|own| own == finalizer) {
+        return;
+    }
+    let list = object.at_mut(&["metadata", "finalizers"]);
+    match list.as_array_mut() {
+        Some(list) => list.push(Value::from(finalizer)),
+        None => *list = json!([finalizer]),
+    }
 }
