@@ -172,6 +172,14 @@ fn masked(address: IpAddr, bits: u8) -> IpAddr {
     }
 }
 
+/// Whether a range is a part of another, and not all of it; false for what is no range.
+pub(super) fn lies_within(part: &str, whole: &str) -> bool {
+    let (Some((part, part_bits)), Some((whole, whole_bits))) = (parse_range(part), parse_range(whole)) else {
+        return false;
+    };
+    part.is_ipv4() == whole.is_ipv4() && whole_bits < part_bits && masked(part, whole_bits) == masked(whole, whole_bits)
+}
+
 /// What is unusual about a valid address.
 pub(super) fn warning(text: &str, path: &Path) -> Option<String> {
     let address = parse(text)?;
@@ -190,6 +198,36 @@ pub(super) fn warning(text: &str, path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_a_range_is_smaller_and_within() {
+        assert!(lies_within("10.1.0.0/16", "10.0.0.0/8"));
+        assert!(!lies_within("10.0.0.0/8", "10.0.0.0/8"));
+        assert!(!lies_within("11.0.0.0/16", "10.0.0.0/8"));
+        assert!(lies_within("10.1.0.0/16", "0.0.0.0/0"));
+        assert!(!lies_within("2001:db8::/64", "0.0.0.0/0"));
+        assert!(lies_within("2001:db8:1::/64", "2001:db8::/32"));
+    }
+
+    #[test]
+    fn unusual_ranges_are_told() {
+        let path = Path::new("p");
+        assert!(range_warnings("10.0.0.0/8", &path).is_empty());
+        assert_eq!(
+            range_warnings("10.1.2.3/8", &path),
+            [
+                "p: CIDR value \"10.1.2.3/8\" is ambiguous in this context (should be \"10.0.0.0/8\" or \"10.1.2.3/32\"?)"
+            ]
+        );
+        assert_eq!(
+            range_warnings("010.0.0.0/8", &path),
+            ["p: non-standard CIDR value \"010.0.0.0/8\" is invalid: use \"10.0.0.0/8\""]
+        );
+        assert_eq!(
+            range_warnings("2001:DB8::/32", &path),
+            ["p: IPv6 CIDR value \"2001:DB8::/32\" should be in RFC 5952 canonical format (\"2001:db8::/32\")"]
+        );
+    }
 
     #[test]
     fn leading_zeros_are_understood_and_refused() {

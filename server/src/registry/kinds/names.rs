@@ -54,6 +54,24 @@ pub(crate) fn subdomain(name: &str, prefix: bool) -> Vec<String> {
     faults
 }
 
+/// A DNS subdomain with a star in the place of its first part: `*.example.com`.
+pub(crate) fn wildcard_subdomain(name: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    if name.len() > 253 {
+        faults.push("must be no more than 253 characters".to_owned());
+    }
+    if !name.strip_prefix("*.").is_some_and(|rest| rest.split('.').all(is_label)) {
+        faults.push(
+            "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of \
+             lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
+             '*.example.com', regex used for validation is \
+             '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+                .to_owned(),
+        );
+    }
+    faults
+}
+
 /// A domain to search, in which underscores may stand.
 pub(crate) fn search_domain(name: &str) -> Vec<String> {
     let part = |part: &str| {

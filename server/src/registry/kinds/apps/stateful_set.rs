@@ -8,7 +8,7 @@ use super::super::faults::{Faults, Path, Shown};
 use super::super::fields::{default, has, items, items_mut, text as txt};
 use super::super::print::{AGE, NAME, age, column, containers, text};
 use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{claim_template, names, pod_defaults, warnings, workload};
+use super::super::{claim_spec, names, pod_defaults, warnings, workload};
 
 pub(super) struct StatefulSetStrategy;
 

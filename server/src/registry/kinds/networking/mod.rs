@@ -6,6 +6,7 @@ mod ingress;
 mod ingress_class;
 mod ip_address;
 mod network_policy;
+mod reference;
 mod service_cidr;
 
 /// The rules of a kind of this group.

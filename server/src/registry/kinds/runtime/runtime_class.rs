@@ -1,16 +1,22 @@
-//! RuntimeClass (node.k8s.io).
+//! RuntimeClass: what runs the containers of a pod, where, and at what cost.
+
+use std::collections::HashSet;
 
 use listwatch_proto::resource::Object;
+use serde_json::{Value, json};
 
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
+use super::super::faults::{Faults, Path};
+use super::super::fields::{has, items, text as field};
+use super::super::metadata::{OwnMetadata, labels};
+use super::super::pod_spec::entries;
+use super::super::print::{AGE, NAME, age, column, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::super::{names, pod_resources, pod_scheduling, warnings};
 
 pub(super) struct RuntimeClassStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[NAME, column("Handler", "string", "", 0), AGE];
 
 impl Strategy for RuntimeClassStrategy {
     fn schema(&self) -> &'static str {
@@ -25,12 +31,54 @@ impl Strategy for RuntimeClassStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let handler = object.text(&["handler"]);
+        if handler.is_empty() {
+            faults.required(&Path::new("handler"), "");
+        } else {
+            faults.invalid_all(&Path::new("handler"), handler, names::label(handler, false));
+        }
+        // What the runtime costs has the rules of a container's limits.
+        if let Some(fixed) = object.at(&["overhead", "podFixed"]).filter(|fixed| !fixed.is_null()) {
+            pod_resources::overhead(&json!({"overhead": fixed}), &Path::new("overhead"), faults);
+        }
+        if let Some(scheduling) = object.at(&["scheduling"]).filter(|scheduling| !scheduling.is_null()) {
+            validate_scheduling(scheduling, faults);
+        }
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+        let handler = new.text(&["handler"]);
+        if handler != old.text(&["handler"]) {
+            faults.invalid(&Path::new("handler"), handler, "field is immutable");
+        }
+    }
+
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        let selector = object.at(&["scheduling", "nodeSelector"]).unwrap_or(&Value::Null);
+        let old = entries(selector).filter_map(|(key, _)| warnings::old_label(key));
+        old.map(|why| format!("scheduling.nodeSelector: {why}")).collect()
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {
@@ -42,6 +90,41 @@ impl Strategy for RuntimeClassStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+        vec![text(object.name()), text(object.text(&["handler"])), age(object, now)]
+    }
+}
+
+fn validate_scheduling(scheduling: &Value, faults: &mut Faults) {
+    let path = Path::new("scheduling");
+    if has(scheduling, "nodeSelector") {
+        labels(Some(&scheduling["nodeSelector"]), &path.child("nodeSelector"), faults);
+    }
+    let at = path.child("tolerations");
+    pod_scheduling::tolerations(scheduling, &at, faults);
+    let mut seen = HashSet::new();
+    for (i, toleration) in items(scheduling, "tolerations").iter().enumerate() {
+        if !seen.insert(["key", "operator", "value", "effect"].map(|key| field(toleration, key))) {
+            faults.duplicate(&at.index(i), toleration);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cost_and_place_are_judged() {
+        let told = |value: Value| -> Vec<String> {
+            let mut faults = Faults::new();
+            RuntimeClassStrategy.validate_create(&Object::from_value(value).expect("a map"), &mut faults);
+            faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        };
+        assert!(told(json!({"handler": "runc", "overhead": {"podFixed": {"cpu": "10m"}}})).is_empty());
+        assert_eq!(told(json!({})), ["handler: Required value"]);
+        let twice = json!({"key": "a", "operator": "Exists"});
+        assert_eq!(told(json!({"handler": "r", "scheduling": {"tolerations": [twice, twice]}})).len(), 1);
+        let odd = told(json!({"handler": "r", "overhead": {"podFixed": {"pods": "1"}}}));
+        assert_eq!(odd, ["overhead.limits[pods]: Invalid value: \"pods\": must be a standard resource for containers"]);
     }
 }

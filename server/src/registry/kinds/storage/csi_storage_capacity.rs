@@ -1,16 +1,34 @@
-//! CSIStorageCapacity (storage.k8s.io).
+//! CSIStorageCapacity: how much storage of a class there is somewhere.
 
-use listwatch_proto::resource::Object;
+use listwatch_proto::resource::{Object, Quantity};
+use serde_json::Value;
 
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
+use super::super::faults::{Faults, Path};
+use super::super::fields::{items, text as field};
+use super::super::metadata::OwnMetadata;
+use super::super::pod_spec::entries;
+use super::super::print::{NAME, column, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::super::{names, warnings, workload};
 
 pub(super) struct CSIStorageCapacityStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "StorageClassName",
+        "string",
+        "storageClassName represents the name of the StorageClass that the reported capacity applies to. It must meet the same requirements as the name of a StorageClass object (non-empty, DNS subdomain). If that object no longer exists, the CSIStorageCapacity object is obsolete and should be removed by its creator. This field is immutable.",
+        0,
+    ),
+    column(
+        "Capacity",
+        "string",
+        "capacity is the value reported by the CSI driver in its GetCapacityResponse for a GetCapacityRequest with topology and parameters that match the previous fields.\n\nThe semantic is currently (CSI spec 1.2) defined as: The available capacity, in bytes, of the storage that can be used to provision volumes. If not set, that information is currently unavailable.",
+        0,
+    ),
+];
 
 impl Strategy for CSIStorageCapacityStrategy {
     fn schema(&self) -> &'static str {
@@ -25,12 +43,58 @@ impl Strategy for CSIStorageCapacityStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let topology = object.at(&["nodeTopology"]).unwrap_or(&Value::Null);
+        workload::label_selector(topology, &Path::new("nodeTopology"), faults);
+        let class = object.text(&["storageClassName"]);
+        faults.invalid_all(&Path::new("storageClassName"), class, names::subdomain(class, false));
+        let capacity = object.at(&["capacity"]).and_then(|amount| Quantity::from_json(amount).ok());
+        if let Some(capacity) = capacity.filter(|amount| amount.is_negative()) {
+            faults.invalid(&Path::new("capacity"), capacity, "must be greater than or equal to 0");
+        }
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+        for key in ["nodeTopology", "storageClassName"] {
+            let (is, was) = (new.at(&[key]).unwrap_or(&Value::Null), old.at(&[key]).unwrap_or(&Value::Null));
+            if is != was {
+                faults.invalid(&Path::new(key), is, "field is immutable");
+            }
+        }
+    }
+
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        let topology = object.at(&["nodeTopology"]).unwrap_or(&Value::Null);
+        let mut told = Vec::new();
+        for (i, expression) in items(topology, "matchExpressions").iter().enumerate() {
+            let key = field(expression, "key");
+            if let Some(why) = warnings::old_label(key) {
+                told.push(format!("nodeTopology.matchExpressions[{i}].key: {key} is {why}"));
+            }
+        }
+        for (key, _) in entries(&topology["matchLabels"]) {
+            if let Some(why) = warnings::old_label(key) {
+                told.push(format!("nodeTopology.matchLabels.{key}: {why}"));
+            }
+        }
+        told
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
     }
 
     fn unknown_field(&self, path: &str) -> String {
@@ -41,7 +105,11 @@ impl Strategy for CSIStorageCapacityStrategy {
         COLUMNS
     }
 
-    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+    fn cells(&self, object: &Object, _now: i64) -> Vec<Cell> {
+        let capacity = match object.text(&["capacity"]) {
+            "" => "<unset>",
+            capacity => capacity,
+        };
+        vec![text(object.name()), text(object.text(&["storageClassName"])), text(capacity)]
     }
 }

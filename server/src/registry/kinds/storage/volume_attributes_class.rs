@@ -1,16 +1,19 @@
-//! VolumeAttributesClass (storage.k8s.io).
+//! VolumeAttributesClass: properties that a volume can be given while it is used.
 
 use listwatch_proto::resource::Object;
 
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
+use super::super::faults::{Faults, Path};
+use super::super::metadata::OwnMetadata;
 use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
+use super::super::print::{AGE, NAME, age, column, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::parameters;
 
 pub(super) struct VolumeAttributesClassStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] =
+    &[NAME, column("DriverName", "string", "Name of the CSI driver This field is immutable.", 0), AGE];
 
 impl Strategy for VolumeAttributesClassStrategy {
     fn schema(&self) -> &'static str {
@@ -25,12 +28,34 @@ impl Strategy for VolumeAttributesClassStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        parameters::driver(object.text(&["driverName"]), &Path::new("driverName"), faults);
+        parameters::validate(object.at(&["parameters"]), false, faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        for key in ["driverName", "parameters"] {
+            if new.at(&[key]) != old.at(&[key]) {
+                faults.forbidden(&Path::new(key), &format!("updates to {key} are forbidden."));
+            }
+        }
+        self.validate_create(new, faults);
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn tells_what_it_deleted(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {
@@ -42,6 +67,6 @@ impl Strategy for VolumeAttributesClassStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+        vec![text(object.name()), text(object.text(&["driverName"])), age(object, now)]
     }
 }
