@@ -35,6 +35,8 @@ pub struct Cutter {
 struct Orders {
     cut_up_to: u64,
     silent_up_to: u64,
+    /// Connections that come now are closed at once.
+    closed: bool,
 }
 
 impl Cutter {
@@ -67,6 +69,20 @@ impl Cutter {
         self.orders.send_modify(|orders| orders.cut_up_to = now);
     }
 
+    /// Closes every connection there is and each that comes, until [`Cutter::open`].
+    pub fn close(&self) {
+        let now = self.accepted();
+        self.orders.send_modify(|orders| {
+            orders.cut_up_to = now;
+            orders.closed = true;
+        });
+    }
+
+    /// Lets new connections pass again.
+    pub fn open(&self) {
+        self.orders.send_modify(|orders| orders.closed = false);
+    }
+
     /// Passes nothing more on the connections there are, and leaves them open; new ones pass.
     pub fn silence(&self) {
         let now = self.accepted();
@@ -92,6 +108,9 @@ async fn accept(listener: TcpListener, target: SocketAddr, orders: watch::Receiv
 
 /// One connection, until an end closes it, or it is cut. A server that is away closes it at once.
 async fn carry(client: TcpStream, target: SocketAddr, number: u64, mut orders: watch::Receiver<Orders>) {
+    if orders.borrow().closed {
+        return;
+    }
     let Ok(server) = TcpStream::connect(target).await else { return };
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();

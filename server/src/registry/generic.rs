@@ -259,12 +259,19 @@ impl Registry {
         self.shared.caches.watchers()
     }
 
-    /// An object of a kind with nothing in it, as Kubernetes writes one: what a bookmark carries.
-    pub(crate) fn blank(&self, kind: &'static Kind) -> serde_json::Value {
-        let mut blank = super::schema::blank::of(strategy(kind).schema());
-        blank["kind"] = kind.kind.into();
-        blank["apiVersion"] = kind.api_version().into();
-        blank
+    /// An object of a kind with nothing in it but a revision and annotations, as Kubernetes writes one: what a bookmark
+    /// carries.
+    pub(crate) fn blank(&self, kind: &'static Kind, revision: i64, annotations: &[(&str, &str)]) -> StoredObject {
+        let rules = strategy(kind);
+        let mut blank = Object::from_value(super::schema::blank::of(rules.schema())).unwrap_or_default();
+        blank.set(&["apiVersion"], kind.api_version());
+        blank.set(&["kind"], kind.kind);
+        blank.set(&["metadata"], serde_json::json!({}));
+        rules.blank(&mut blank);
+        for (key, value) in annotations {
+            blank.set(&["metadata", "annotations", key], *value);
+        }
+        StoredObject::of(kind, blank, revision)
     }
 
     /// The body of a delete as what it asks, over what was asked beside it.
@@ -334,6 +341,11 @@ impl Registry {
     /// The time, for a door that counts from it.
     pub(crate) fn time(&self) -> Timestamp {
         self.now()
+    }
+
+    /// Time that only goes on, to measure how long something takes.
+    pub(crate) fn monotonic(&self) -> Duration {
+        self.shared.clock.monotonic()
     }
 
     /// The time, from the clock of the server.

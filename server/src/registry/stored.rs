@@ -62,6 +62,11 @@ impl StoredObject {
         stored
     }
 
+    /// The same object, told with another revision: that of its deletion.
+    pub(crate) fn at(&self, revision: i64) -> Self {
+        Self::new(self.inner.kind, self.inner.raw.clone(), revision)
+    }
+
     /// The kind of the resource; for the `scale` subresource still the kind that is scaled.
     pub fn kind(&self) -> &'static Kind {
         self.inner.kind

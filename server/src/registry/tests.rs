@@ -471,6 +471,7 @@ async fn stored_values_have_no_resource_version() {
     assert_eq!(error.expect_err("versioned").message, "resourceVersion should not be set on objects to be created");
 }
 
+mod bookmarks;
 mod cached;
 mod engine;
 mod judged;

@@ -3,19 +3,25 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use http::Method;
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
 use listwatch_proto::resource::{Reason, Status};
 use tokio_util::sync::CancellationToken;
 
+use super::finish::{self, Wants};
+use super::metrics::{self, Counts, Subject};
 use super::negotiate::{self, Encoding, Shape};
 use super::objects::{Ask, encoding_of};
 use super::path::{self, Named};
 use super::query::{Query, Read};
 use super::table::Carried;
-use super::{answer, body, discovery, health, list, log, openapi, plain, watch};
+use super::watch::{self, Shown};
+use super::{answer, body, discovery, health, list, log, openapi, plain};
 use crate::kubelets::Kubelets;
 use crate::registry::{Registry, RequestContext, Target};
 use crate::storage::Engine;
@@ -30,28 +36,70 @@ pub(crate) struct RestDoor {
     pub(crate) stopping: CancellationToken,
 }
 
+/// The door at work.
+#[derive(Clone, Debug)]
+struct Serving {
+    door: RestDoor,
+    counts: Counts,
+}
+
 /// The router of the door: `/api`, `/apis`, `/openapi` and everything below, version and health. It must stand behind a gate that puts a request
 /// context into each request, and on the multi-thread runtime.
 pub(crate) fn routes(door: RestDoor, engine: Engine) -> Router {
-    let probes = health::router(engine, door.stopping.clone());
+    let probes = health::router(engine.clone(), door.stopping.clone());
     let mut router = Router::new();
     for root in ["/api", "/apis", "/openapi"] {
         router = router.route(root, any(serve)).route(&format!("{root}/"), any(serve));
         router = router.route(&format!("{root}/{{*rest}}"), any(serve));
     }
-    let router = router.with_state(Arc::new(door)).merge(plain::router()).merge(probes);
+    let counts = Counts::new();
+    let numbers = metrics::router(counts.clone(), engine);
+    let serving = Serving { door, counts };
+    let router = router.with_state(Arc::new(serving)).merge(plain::router()).merge(probes).merge(numbers);
     router.layer(axum::middleware::map_response(answer::uncached))
 }
 
-async fn serve(State(door): State<Arc<RestDoor>>, request: Request) -> Response {
+async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Response {
     let encoding = encoding_of(&request);
+    let text = request.uri().query().unwrap_or_default();
+    let (wants, query) = (Wants::of(request.headers(), text), Query::read(text));
+    let named = path::read(request.uri().path());
+    let subject = subject(request.method(), &named, &query);
+    let (began, flying) = (serving.door.registry.monotonic(), serving.counts.begin(&subject));
     // The body is read before anything is refused: an answer ahead of it resets the stream, and some clients then show
     // the reset instead of the answer.
     let answer = match body::whole(request).await {
-        Ok(request) => door.answer(request).await,
+        Ok(request) => serving.answer(request, named, &query).await,
         Err(status) => Err(status),
     };
-    answer.unwrap_or_else(|status| refusal(status, encoding))
+    let response = answer.unwrap_or_else(|status| refusal(status, encoding));
+    let (code, size) = (response.status().as_u16(), response.body().size_hint().exact());
+    serving.counts.end(
+        &subject,
+        query.text("dryRun") == "All",
+        code,
+        serving.door.registry.monotonic().saturating_sub(began),
+        size,
+    );
+    // What is written piece by piece is served until its last piece.
+    let held = |body: Body| {
+        Body::new(body.map_frame(move |frame| {
+            let _ = &flying;
+            frame
+        }))
+    };
+    finish::finish(if size.is_none() { response.map(held) } else { response }, wants).await
+}
+
+/// What a request is about, for the counters.
+fn subject(method: &Method, named: &Named, query: &Query) -> Subject {
+    match named {
+        Named::Resource { target, watch } => {
+            let watch = *watch || (target.name.is_empty() && query.flag("watch").unwrap_or(false));
+            Subject::of(method, target, watch)
+        }
+        _ => Subject::path(method),
+    }
 }
 
 fn refusal(mut status: Status, encoding: Encoding) -> Response {
@@ -62,23 +110,21 @@ fn refusal(mut status: Status, encoding: Encoding) -> Response {
     answer::failure(&status, encoding)
 }
 
-impl RestDoor {
-    async fn answer(&self, request: Request) -> Result<Response, Status> {
+impl Serving {
+    async fn answer(&self, request: Request, named: Named, query: &Query) -> Result<Response, Status> {
         let headers = request.headers();
         if request.uri().path().starts_with("/openapi") {
-            let query = Query::read(request.uri().query().unwrap_or_default());
-            return Ok(openapi::answer(request.uri().path(), &query, headers));
+            return Ok(openapi::answer(request.uri().path(), query, headers));
         }
-        let named = path::read(request.uri().path());
         match named {
             Named::Nothing => Ok(answer::page_not_found()),
             Named::UnknownResource => Err(unknown_resource()),
             Named::WatchOfNothing => Ok(answer::watch_of_nothing(request.uri())),
             Named::Resource { target, watch } => match Registry::deprecation(target.kind) {
-                None => self.verb(request, &target, watch).await,
+                None => self.verb(request, &target, watch, query).await,
                 Some(warning) => {
                     let encoding = encoding_of(&request);
-                    let answer = self.verb(request, &target, watch).await;
+                    let answer = self.verb(request, &target, watch, query).await;
                     let mut response = answer.unwrap_or_else(|status| refusal(status, encoding));
                     answer::warn_first(&mut response, warning);
                     Ok(response)
@@ -92,29 +138,28 @@ impl RestDoor {
         }
     }
 
-    async fn verb(&self, request: Request, target: &Target, watched: bool) -> Result<Response, Status> {
+    async fn verb(&self, request: Request, target: &Target, watched: bool, query: &Query) -> Result<Response, Status> {
+        let RestDoor { registry, kubelets, stopping } = &self.door;
         let context = request
             .extensions()
             .get::<Arc<RequestContext>>()
             .cloned()
             .ok_or_else(|| Status::internal("the request has not been authenticated"))?;
-        let query = Query::read(request.uri().query().unwrap_or_default());
         let form = negotiate::form(request.headers())?;
         let carried =
             if form.shape == Shape::Table { Carried::read(query.include_object())? } else { Carried::Metadata };
-        let ask = Ask { registry: &self.registry, context: &context, target, query: &query, form, carried };
+        let ask = Ask { registry, context: &context, target, query, form, carried };
         let is_collection = target.name.is_empty();
         match *request.method() {
             Method::GET if is_collection || watched => match query.list_or_watch(watched)? {
-                Read::List(options) => list::list(&self.registry, &context, target, &options, form, carried).await,
+                Read::List(options) => list::list(registry, &context, target, &options, form, carried).await,
                 Read::Watch(watching) => {
-                    let stopping = self.stopping.clone();
-                    watch::watch(&self.registry, &context, target, watching, (form, carried), stopping).await
+                    let shown = Shown { form, carried, counts: self.counts.clone() };
+                    watch::watch(registry, &context, target, watching, shown, stopping.clone()).await
                 }
             },
             Method::GET if target.subresource == "log" => {
-                let kubelets = self.kubelets.as_deref();
-                log::log(&self.registry, &context, kubelets, target, &query, self.stopping.clone()).await
+                log::log(registry, &context, kubelets.as_deref(), target, query, stopping.clone()).await
             }
             Method::GET => ask.get().await,
             Method::POST if takes_new(target) => ask.create(request).await,

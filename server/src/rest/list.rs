@@ -9,6 +9,7 @@ use listwatch_proto::resource::{Reason, Status};
 use serde_json::{Value, json};
 
 use super::answer;
+use super::finish::Long;
 use super::negotiate::{Encoding, Form, Shape};
 use super::table::{self, Carried};
 use crate::registry::{ListOptions, ListPage, Registry, RequestContext, StoredObject, Target};
@@ -48,6 +49,7 @@ pub(super) async fn list(
     });
     let mut response = Response::new(Body::from_stream(pieces));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.extensions_mut().insert(Long);
     Ok(response)
 }
 

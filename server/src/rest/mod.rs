@@ -3,8 +3,8 @@
 //! * [`path`]: what a path names; [`query`]: what its parameters ask; [`negotiate`]: in which form the answer goes
 //! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`] and [`yaml`]: what a client sent
 //! * [`list`] and [`watch`]: collections, streamed; [`table`]: rows of columns; [`log`]: the log of a container
-//! * [`discovery`] and [`openapi`]: what is served; [`health`]: checks; [`plain`]: paths outside the API;
-//!   [`answer`]: objects and failures as HTTP answers
+//! * [`discovery`] and [`openapi`]: what is served; [`health`]: checks; [`metrics`]: numbers; [`plain`]: paths outside the API;
+//!   [`answer`]: objects and failures as HTTP answers; [`finish`] and [`pretty`]: laid out and compressed
 //!
 //! Invariants: paths, parameters, codes and words are those of kube-apiserver 1.36; what a verb means is the registry's
 //! business alone; a list or a watch of any length is written piece by piece.
@@ -13,14 +13,17 @@ mod answer;
 mod body;
 mod discovery;
 mod door;
+mod finish;
 mod health;
 mod list;
 mod log;
+mod metrics;
 mod negotiate;
 mod objects;
 mod openapi;
 mod path;
 mod plain;
+mod pretty;
 mod query;
 mod table;
 mod watch;

@@ -131,6 +131,15 @@ pub(super) fn discovery(headers: &HeaderMap) -> Result<Discovery, NotAcceptable>
     Err(if knows_the_encoding { NotAcceptable::Transform } else { NotAcceptable::Type })
 }
 
+/// Whether a client reads one of the encodings of OpenAPI v2.
+pub(super) fn reads_openapi_v2(headers: &HeaderMap) -> bool {
+    let known = |one: Accepted<'_>| {
+        matches!(one.media_type, "*/*" | "application/*" | "application/json")
+            || one.media_type.starts_with("application/com.github.")
+    };
+    accepted(accept(headers)).any(known)
+}
+
 /// There is no form that both know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotAcceptable {

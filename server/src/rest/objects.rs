@@ -67,19 +67,23 @@ impl Ask<'_> {
         let headers = request.headers().clone();
         let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, options)?;
         let deleted = self.registry.delete(self.context, self.target, &options).await?;
-        self.deleted(&deleted)
+        self.deleted(&deleted, options.dry_run)
     }
 
-    fn deleted(&self, deleted: &Deleted) -> Result<Response, Status> {
-        let mut response = self.what_was_deleted(deleted)?;
+    fn deleted(&self, deleted: &Deleted, dry_run: bool) -> Result<Response, Status> {
+        let mut response = self.what_was_deleted(deleted, dry_run)?;
         answer::warn(&mut response, &deleted.warnings);
         Ok(response)
     }
 
-    fn what_was_deleted(&self, deleted: &Deleted) -> Result<Response, Status> {
+    fn what_was_deleted(&self, deleted: &Deleted, dry_run: bool) -> Result<Response, Status> {
         let object = &deleted.object;
-        if !deleted.removed || self.registry.tells_what_it_deleted(object.kind()) {
+        if !deleted.removed {
             return one(self.registry, object, self.form, self.carried, StatusCode::OK);
+        }
+        if self.registry.tells_what_it_deleted(object.kind()) {
+            let gone = object.at(if dry_run { object.revision() } else { deleted.revision });
+            return one(self.registry, &gone, self.form, self.carried, StatusCode::OK);
         }
         let kind = object.kind();
         let mut details = json!({"name": object.name(), "kind": kind.plural, "uid": object.uid()});

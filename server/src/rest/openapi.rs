@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::answer;
 use super::discovery::etag;
-use super::negotiate::Encoding;
+use super::negotiate::{self, Encoding};
 use super::query::Query;
 use crate::registry::Registry;
 
@@ -70,6 +70,9 @@ pub(super) fn answer(path: &str, query: &Query, headers: &HeaderMap) -> Response
     match path.trim_end_matches('/') {
         "/openapi/v3" => index(),
         "/openapi" => answer::page_not_found(),
+        // The older form is not served; who cannot read either of its encodings is told that first, as upstream does.
+        "/openapi/v2" if !negotiate::reads_openapi_v2(headers) => empty(StatusCode::NOT_ACCEPTABLE),
+        "/openapi/v2" => answer::page_not_found(),
         other => match other.strip_prefix("/openapi/v3/").and_then(|name| documents().get_key_value(name)) {
             Some((name, document)) => one(name, document, query.text("hash"), headers),
             None => empty(StatusCode::NOT_FOUND),

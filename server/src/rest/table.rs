@@ -78,15 +78,11 @@ pub(super) fn metadata(object: &StoredObject, version: &str) -> bytes::Bytes {
     text.into()
 }
 
-/// A row without an object behind it: a bookmark of a Table watch has none.
-pub(super) fn empty(columns: Option<&Value>, version: &str, revision: i64, annotations: Option<Value>) -> Value {
-    let mut metadata = json!({"resourceVersion": revision.to_string()});
-    if let Some(annotations) = annotations {
-        metadata["annotations"] = annotations;
-    }
+/// A table without rows, of one event of a watch. Columns stand in the first only.
+pub(super) fn empty(columns: Option<&Value>, version: &str, revision: i64) -> Value {
     json!({
-        "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": metadata,
-        "columnDefinitions": columns, "rows": [],
+        "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
+        "metadata": {"resourceVersion": revision.to_string()}, "columnDefinitions": columns, "rows": [],
     })
 }
 

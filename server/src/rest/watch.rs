@@ -18,10 +18,11 @@ use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::list::{not_acceptable, table_with_row};
+use super::metrics::Counts;
 use super::negotiate::{Encoding, Form, NotAcceptable, Shape};
 use super::query::Watching;
 use super::table::{self, Carried};
-use crate::registry::{EventType, Registry, RegistryEvent, RegistryWatch, RequestContext, Target};
+use crate::registry::{EventType, Registry, RegistryEvent, RegistryWatch, RequestContext, StoredObject, Target};
 
 /// How long a watch lasts that names no limit: kube-apiserver's `--min-request-timeout`, up to twice of it, at random so
 /// that clients do not come back all at once.
@@ -33,15 +34,23 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// The annotation of the bookmark behind the initial events.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What a watch is written with.
-pub(super) struct Lines {
-    pub(super) registry: Registry,
-    pub(super) target: Target,
+/// In which form a watch is shown, and who counts its events.
+pub(super) struct Shown {
     pub(super) form: Form,
     pub(super) carried: Carried,
-    pub(super) bookmarks: bool,
+    pub(super) counts: Counts,
+}
+
+/// What a watch is written with.
+struct Lines {
+    registry: Registry,
+    target: Target,
+    form: Form,
+    carried: Carried,
+    counts: Counts,
+    bookmarks: bool,
     /// Sent with the first event only.
-    pub(super) columns: Option<Value>,
+    columns: Option<Value>,
 }
 
 /// Answers a watch.
@@ -50,7 +59,7 @@ pub(super) async fn watch(
     context: &RequestContext,
     target: &Target,
     mut watching: Watching,
-    (form, carried): (Form, Carried),
+    Shown { form, carried, counts }: Shown,
     stopping: CancellationToken,
 ) -> Result<Response, Status> {
     if form.encoding == Encoding::Yaml {
@@ -69,7 +78,7 @@ pub(super) async fn watch(
     watching.options.progress_interval = Some(quiet);
     let columns = (form.shape == Shape::Table).then(|| table::columns(registry, target.kind));
     let bookmarks = watching.bookmarks;
-    let lines = Lines { registry: registry.clone(), target: target.clone(), form, carried, bookmarks, columns };
+    let lines = Lines { registry: registry.clone(), target: target.clone(), form, carried, counts, bookmarks, columns };
     let source = match registry.watch(context, target, &watching.options).await {
         Ok(watch) => Source::Open(Box::new(watch)),
         // The client has asked well; that its revision is gone is an event of the stream.
@@ -120,9 +129,8 @@ impl State {
             match taken {
                 Ok(Some(batch)) => {
                     let mut out = BytesMut::with_capacity(1024);
-                    for event in &batch.events {
-                        self.lines.put(&mut out, event);
-                    }
+                    let sent = batch.events.iter().filter(|event| self.lines.put(&mut out, event)).count();
+                    self.lines.counts.sent(self.lines.target.kind, sent as u64);
                     if !out.is_empty() {
                         return Some(out.freeze());
                     }
@@ -139,26 +147,25 @@ fn failure(status: &Status) -> Bytes {
 }
 
 impl Lines {
-    fn put(&mut self, out: &mut BytesMut, event: &RegistryEvent) {
+    /// Writes an event; false = the client does not want to see it.
+    fn put(&mut self, out: &mut BytesMut, event: &RegistryEvent) -> bool {
         let word = match event.event_type {
             EventType::Added => "ADDED",
             EventType::Modified => "MODIFIED",
             EventType::Deleted => "DELETED",
             EventType::Bookmark if self.bookmarks => "BOOKMARK",
-            EventType::Bookmark => return,
+            EventType::Bookmark => return false,
         };
         let object = match &event.object {
-            None => Bytes::from(self.bookmark(event).to_string()),
-            Some(object) => match self.form.shape {
-                Shape::Object => object.json(),
-                Shape::Metadata | Shape::MetadataList => table::metadata(object, self.form.version),
-                Shape::Table => {
-                    let columns = self.columns.take();
-                    let table = table::empty(columns.as_ref(), self.form.version, event.revision, None);
-                    let row = table::row(&self.registry, object, self.carried, self.form.version);
-                    table_with_row(&table, &row)
+            // An object of the kind with nothing in it but a revision.
+            None => {
+                let end: &[(&str, &str)] = if event.initial_events_end { &[(INITIAL_EVENTS_END, "true")] } else { &[] };
+                {
+                    let blank = self.registry.blank(self.target.kind, event.revision, end);
+                    self.shown(&blank)
                 }
-            },
+            }
+            Some(object) => self.shown(object),
         };
         out.reserve(object.len() + 32);
         out.put_slice(b"{\"type\":\"");
@@ -166,24 +173,19 @@ impl Lines {
         out.put_slice(b"\",\"object\":");
         out.put(object);
         out.put_slice(b"}\n");
+        true
     }
 
-    /// An object of the kind with nothing in it but a revision.
-    fn bookmark(&mut self, event: &RegistryEvent) -> Value {
-        let annotations = event.initial_events_end.then(|| json!({INITIAL_EVENTS_END: "true"}));
-        if self.form.shape == Shape::Table {
-            let columns = self.columns.take();
-            return table::empty(columns.as_ref(), self.form.version, event.revision, annotations);
+    /// An object in the form that was asked for.
+    fn shown(&mut self, object: &StoredObject) -> Bytes {
+        match self.form.shape {
+            Shape::Object => object.json(),
+            Shape::Metadata | Shape::MetadataList => table::metadata(object, self.form.version),
+            Shape::Table => {
+                let columns = self.columns.take();
+                let table = table::empty(columns.as_ref(), self.form.version, object.revision());
+                table_with_row(&table, &table::row(&self.registry, object, self.carried, self.form.version))
+            }
         }
-        let mut object = if self.form.shape == Shape::Object {
-            self.registry.blank(self.target.kind)
-        } else {
-            json!({"kind": "PartialObjectMetadata", "apiVersion": format!("meta.k8s.io/{}", self.form.version)})
-        };
-        object["metadata"] = json!({"resourceVersion": event.revision.to_string()});
-        if let Some(annotations) = annotations {
-            object["metadata"]["annotations"] = annotations;
-        }
-        object
     }
 }

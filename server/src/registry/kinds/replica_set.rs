@@ -116,6 +116,10 @@ impl Strategy for ReplicaSetStrategy {
         super::strategy::not_a_known_field(path)
     }
 
+    fn blank(&self, blank: &mut Object) {
+        blank.set(&["spec", "replicas"], 0);
+    }
+
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }

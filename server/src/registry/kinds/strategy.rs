@@ -99,6 +99,9 @@ pub(crate) trait Strategy: Send + Sync {
         false
     }
 
+    /// What upstream's passage between versions puts into an object with nothing in it.
+    fn blank(&self, _blank: &mut Object) {}
+
     /// How a deletion waits, given what the client asked for.
     fn grace(&self, _object: &Object, _asked: Option<i64>) -> Grace {
         Grace::None

@@ -12,7 +12,11 @@ pub(crate) fn of(name: &str) -> Value {
 fn blank(place: usize) -> Value {
     let mut object = Map::new();
     for field in &schema().get(place).fields {
-        let is_struct = matches!(field.holds.plain(), Type::Struct(_)) && !field.pointer;
+        let is_struct = !field.pointer
+            && matches!(
+                field.holds.plain(),
+                Type::Struct(_) | Type::Time | Type::MicroTime | Type::Quantity | Type::IntOrString | Type::Any
+            );
         // Go leaves no struct out for being empty, only one that says so.
         let written = match field.omission {
             Omission::Never => true,

@@ -82,6 +82,7 @@ impl Decoder<'_> {
             (Type::Int64, Node::Number(text)) => self.integer::<i64>(wanted, text),
             (Type::Float64, Node::Number(text)) => text.parse::<f64>().ok().map(Value::from),
             (Type::Bytes, Node::String(text)) => Some(Value::String(base64_text(text)?)),
+            (Type::Bytes, Node::Array(items)) => Some(self.bytes(items)),
             (Type::Struct(place), Node::Object(fields)) => Some(Value::Object(self.structure(*place, fields)?)),
             (Type::List(of), Node::Array(items)) => Some(Value::Array(self.list(of, items)?)),
             (Type::Map(of), Node::Object(fields)) => Some(Value::Object(self.map(of, fields)?)),
@@ -98,6 +99,21 @@ impl Decoder<'_> {
                 None
             }
         })
+    }
+
+    /// A list of numbers is as good as base64.
+    fn bytes(&mut self, items: &[Node<'_>]) -> Value {
+        use base64::Engine as _;
+        let mut bytes = Vec::with_capacity(items.len());
+        for item in items {
+            match item {
+                Node::Null => bytes.push(0),
+                Node::Number(text) if text.parse::<u8>().is_ok() => bytes.push(text.parse().unwrap_or_default()),
+                Node::Number(text) => self.refuse(&format!("number {text}"), "uint8"),
+                other => self.refuse(other.go_kind(), "uint8"),
+            }
+        }
+        Value::String(base64::engine::general_purpose::STANDARD.encode(bytes))
     }
 
     fn named(&mut self, name: &'static str, of: &Type, node: &Node<'_>) -> Result<Option<Value>, String> {

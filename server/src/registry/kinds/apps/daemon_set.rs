@@ -163,6 +163,10 @@ impl Strategy for DaemonSetStrategy {
         not_a_known_field(path)
     }
 
+    fn blank(&self, blank: &mut Object) {
+        blank.set(&["metadata", "annotations", "deprecated.daemonset.template.generation"], "0");
+    }
+
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }

@@ -1,0 +1,24 @@
+//! List and watch, case by case: each bug that was found in the wild around them is a test here, and each test asks both
+//! doors, REST and gRPC, through one driver.
+//!
+//! * `door`: the driver; `rest` and `grpc`: how it speaks on each
+//! * `revisions`: what a revision means to reads (rows 1, 2, 6, 9, 13, 31)
+//! * `events`: what a watch tells (rows 3, 4, 19, 20, 26, 29)
+//! * `history`: when history ends, and what comes after (rows 5, 7, 8, 10, 22)
+//! * `state`: the initial state of a watch (rows 14, 15, 16)
+//! * `pages`: pages of a list (row 12); `patches`: strategic merge (row 33)
+//! * `informers`: our own client (rows 17, 18, 27, 28, 30)
+//!
+//! The rows are those of the table of bugs in `docs/concepts`; a name begins with its row. Those of foreign clients are
+//! tested with these clients.
+
+mod door;
+mod events;
+mod grpc;
+mod history;
+mod informers;
+mod pages;
+mod patches;
+mod rest;
+mod revisions;
+mod state;
