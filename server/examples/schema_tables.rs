@@ -1,9 +1,9 @@
 //! Writes the tables under `src/registry/schema/tables` from the Go types of a Kubernetes release.
 //!
 //! Usage: `cargo run -p listwatch-server --example schema_tables -- SOURCES`, where SOURCES holds the unpacked Go
-//! modules `k8s.io/api` as `api/` and `k8s.io/apimachinery` as `apimachinery/`. The tables hold only facts that the
-//! types declare: field names, types, omission, merge and list strategies, defaults, protobuf numbers. Their form is
-//! told in `src/registry/schema/mod.rs`.
+//! modules `k8s.io/api` as `api/`, `k8s.io/apimachinery` as `apimachinery/` and `k8s.io/apiextensions-apiserver` as
+//! `apiextensions-apiserver/`. The tables hold only facts that the types declare: field names, types, omission, merge
+//! and list strategies, defaults, protobuf numbers. Their form is told in `src/registry/schema/mod.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -31,6 +31,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("rbac/v1", "api/rbac/v1/types.go"),
     ("authentication/v1", "api/authentication/v1/types.go"),
     ("authorization/v1", "api/authorization/v1/types.go"),
+    // Two files, one table.
+    ("apiextensions/v1", "apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go"),
+    ("apiextensions/v1", "apiextensions-apiserver/pkg/apis/apiextensions/v1/types_jsonschema.go"),
 ];
 
 /// What is written, with all it needs.
@@ -89,6 +92,7 @@ const ROOTS: &[&str] = &[
     "authorization/v1.SelfSubjectAccessReview",
     "authorization/v1.LocalSubjectAccessReview",
     "authorization/v1.SelfSubjectRulesReview",
+    "apiextensions/v1.CustomResourceDefinition",
     "apps/v1.Deployment",
     "apps/v1.ReplicaSet",
     "coordination/v1.Lease",
@@ -109,6 +113,10 @@ const SCALARS: &[(&str, &str)] = &[
     ("types.UID", "types.UID"),
     ("types.NodeName", "types.NodeName"),
     ("byte", "uint8"),
+    ("apiextensions/v1.JSON", "any"),
+    ("apiextensions/v1.JSONSchemaPropsOrArray", "schemaorarray"),
+    ("apiextensions/v1.JSONSchemaPropsOrBool", "schemaorbool"),
+    ("apiextensions/v1.JSONSchemaPropsOrStringArray", "schemaorstrings"),
 ];
 
 /// One declared type: its markers, and either what it stands for or its fields.
@@ -174,6 +182,9 @@ fn read_package(package: &str, text: &str, types: &mut BTreeMap<String, Declared
         if let Some((name, mut declared)) = current.take() {
             if line == "}" {
                 types.insert(name, declared);
+            } else if SCALARS.iter().any(|(scalar, _)| *scalar == name) {
+                // Its JSON form is not what its fields say.
+                current = Some((name, declared));
             } else {
                 if let Some(field) = field(package, text, trimmed, &imports, &markers, &mut declared.uses)? {
                     declared.fields.push(field);
@@ -187,6 +198,9 @@ fn read_package(package: &str, text: &str, types: &mut BTreeMap<String, Declared
             if rest == "struct {" {
                 declared.header = format!("struct {full}{}", structure(&markers));
                 current = Some((full, declared));
+            } else if rest == "struct{}" {
+                declared.header = format!("struct {full}");
+                types.insert(full, declared);
             } else {
                 let target = rest.trim_start_matches("= ").split(" //").next().unwrap_or_default().trim();
                 let target = go_type(package, target, &imports, &mut declared.uses);

@@ -209,7 +209,7 @@ impl Ports {
         let options = ResourceOptions { kubelets: kubelets.clone(), stopping: stop.drain.clone() };
         let registry = registry(config, clock, engine);
         let rest = rest::routes(
-            RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone() },
+            RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone(), documents: Arc::default() },
             engine.clone(),
         );
         let gated = registry.clone();

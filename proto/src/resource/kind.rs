@@ -3,8 +3,10 @@
 //! Invariant: a row holds only facts that every program needs (names, scope, key, subresources); what a kind means
 //! (defaults, validation, columns) stands in the registry.
 
+use std::borrow::Cow;
 use std::fmt;
 
+use super::learned::Extension;
 use super::rows::KINDS;
 
 /// Facts about one kind of object (Kubernetes 1.36).
@@ -16,6 +18,8 @@ pub struct Kind {
     pub version: &'static str,
     /// `Pod`.
     pub kind: &'static str,
+    /// `PodList`; empty = the kind with `List` behind it.
+    pub list_kind: &'static str,
     /// `pods`, as in paths and in [`crate::v1::ResourceRef::resource`].
     pub plural: &'static str,
     /// `pod`.
@@ -34,6 +38,8 @@ pub struct Kind {
     pub storage: Storage,
     /// Whether all objects of a collection can be deleted with one request.
     pub deletes_collections: bool,
+    /// What a program that learned the kind while it ran has hung on it; `None` for the kinds of the table.
+    pub extension: Option<Extension>,
 }
 
 /// What stands behind a kind's name.
@@ -60,6 +66,7 @@ pub(super) const fn namespaced(
         group,
         version,
         kind,
+        list_kind: "",
         plural,
         singular,
         short_names: &[],
@@ -69,6 +76,7 @@ pub(super) const fn namespaced(
         categories: &[],
         storage: Storage::Own,
         deletes_collections: true,
+        extension: None,
     }
 }
 
@@ -140,14 +148,30 @@ impl Kind {
     pub fn by_name(name: &str) -> Option<&'static Kind> {
         let lower = name.to_ascii_lowercase();
         let (word, rest) = lower.split_once('.').map_or((lower.as_str(), None), |(w, r)| (w, Some(r)));
-        KINDS.iter().find(|k| {
-            let named = k.plural == word
-                || k.singular == word
-                || k.kind.to_ascii_lowercase() == word
-                || k.short_names.contains(&word);
-            named
-                && rest.is_none_or(|r| r == k.group || r == format!("{}.{}", k.version, k.group).trim_end_matches('.'))
-        })
+        KINDS.iter().find(|k| k.answers_to(word, rest))
+    }
+
+    /// Whether a person means this kind by a name, as [`Kind::by_name`] has it.
+    pub fn is_named(&self, name: &str) -> bool {
+        let lower = name.to_ascii_lowercase();
+        let (word, rest) = lower.split_once('.').map_or((lower.as_str(), None), |(w, r)| (w, Some(r)));
+        self.answers_to(word, rest)
+    }
+
+    fn answers_to(&self, word: &str, rest: Option<&str>) -> bool {
+        let named = self.plural == word
+            || self.singular == word
+            || self.kind.to_ascii_lowercase() == word
+            || self.short_names.contains(&word);
+        named
+            && rest.is_none_or(|r| {
+                r == self.group || r == format!("{}.{}", self.version, self.group).trim_end_matches('.')
+            })
+    }
+
+    /// `PodList`.
+    pub fn list_name(&self) -> Cow<'static, str> {
+        if self.list_kind.is_empty() { format!("{}List", self.kind).into() } else { self.list_kind.into() }
     }
 
     /// `v1`, `apps/v1`.

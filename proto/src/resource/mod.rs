@@ -3,6 +3,7 @@
 //! Objects are JSON; this module gives typed access to the parts that everybody needs and leaves the rest as it came.
 
 mod kind;
+pub mod learned;
 mod node_affinity;
 mod object;
 mod quantity;
@@ -14,6 +15,7 @@ mod time;
 pub mod toleration;
 
 pub use kind::{Kind, KindName, Storage};
+pub use learned::{Extension, LearnedKind};
 pub use node_affinity::{
     NodeAffinity, NodeLabels, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PreferredSchedulingTerm,
     node_matches,

@@ -52,6 +52,17 @@ pub const KINDS: &[Kind] = &[
         .short(&["svc"])
         .with(&["status"])
         .categories(&["all"]),
+    cluster(
+        "apiextensions.k8s.io",
+        "v1",
+        "CustomResourceDefinition",
+        "customresourcedefinition",
+        "customresourcedefinitions",
+        "/registry/apiextensions.k8s.io/customresourcedefinitions/",
+    )
+    .short(&["crd", "crds"])
+    .with(&["status"])
+    .categories(&["api-extensions"]),
     namespaced(
         "apps",
         "v1",

@@ -8,7 +8,8 @@ use super::current::{Current, ROUNDS_MAX};
 use super::update::{invalid_object, parse_revision, too_busy};
 use super::{Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
-const BINDING: Expected<'static> = Expected { api_version: "v1", kind: "Binding", schema: "core/v1.Binding" };
+const BINDING: Expected<'static> =
+    Expected { api_version: "v1", kind: "Binding", schema: "core/v1.Binding", custom: None };
 
 impl Registry {
     /// Binds a pod. The answer is a Status of success.

@@ -4,6 +4,8 @@ use listwatch_proto::resource::{Cause, KINDS, Kind, Object, Reason, Status};
 use serde_json::Value;
 
 use super::FieldValidation;
+use super::custom::{CustomResource, custom, refuse};
+use super::kinds::strategy;
 use super::schema::decode;
 use super::schema::json::Node;
 
@@ -19,6 +21,8 @@ pub(super) struct Expected<'a> {
     pub(super) kind: &'a str,
     /// The schema's name: `apps/v1.Deployment`.
     pub(super) schema: &'a str,
+    /// The rules of a custom resource, which has no schema of a name.
+    pub(super) custom: Option<&'static CustomResource>,
 }
 
 /// A decoded body.
@@ -30,7 +34,12 @@ pub(super) struct Body {
     pub(super) warnings: Vec<String>,
 }
 
-impl Expected<'_> {
+impl<'a> Expected<'a> {
+    /// An object of a kind, in the version `api_version`.
+    pub(super) fn of(kind: &'static Kind, api_version: &'a str) -> Self {
+        Expected { api_version, kind: kind.kind, schema: strategy(kind).schema(), custom: custom(kind) }
+    }
+
     fn refuse(&self, found: &str, why: &str) -> Status {
         let version = self.api_version.rsplit('/').next().unwrap_or(self.api_version);
         Status::bad_request(format!("{found} in version {version:?} cannot be handled as a {}: {why}", self.kind))
@@ -151,6 +160,9 @@ pub(super) fn read_node(expected: Expected<'_>, node: &Node<'_>) -> Result<Read,
         _ => String::new(),
     };
     let (api_version, kind) = (text("apiVersion"), text("kind"));
+    if let Some(rules) = expected.custom {
+        return read_custom(expected, rules, node, &api_version, &kind);
+    }
     if let Some(status) = unregistered(expected, &api_version, &kind) {
         return Err(status);
     }
@@ -186,6 +198,29 @@ pub(super) fn read_node(expected: Expected<'_>, node: &Node<'_>) -> Result<Read,
     Ok(Read { object, strict: decoded.strict })
 }
 
+/// Decodes a custom resource.
+fn read_custom(
+    expected: Expected<'_>,
+    rules: &'static CustomResource,
+    node: &Node<'_>,
+    api_version: &str,
+    kind: &str,
+) -> Result<Read, Status> {
+    let taken = rules.read_body(node).map_err(|unfit| {
+        let version = expected.api_version.rsplit('/').next().unwrap_or(expected.api_version);
+        refuse(unfit, expected.kind, version, kind, &summary(node.to_value().to_string().as_bytes()))
+    })?;
+    if api_version != expected.api_version {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({})",
+            expected.api_version
+        )));
+    }
+    let mut object = Object(taken.object);
+    object.remove(&["metadata", "managedFields"]);
+    Ok(Read { object, strict: taken.strict })
+}
+
 /// Decodes the body of a delete: a `DeleteOptions`, of whatever version the client writes.
 ///
 /// # Errors
@@ -211,8 +246,12 @@ pub(super) fn read_delete_options(body: &[u8]) -> Result<Object, Status> {
 mod tests {
     use super::*;
 
-    const LEASE: Expected<'static> =
-        Expected { api_version: "coordination.k8s.io/v1", kind: "Lease", schema: "coordination/v1.Lease" };
+    const LEASE: Expected<'static> = Expected {
+        api_version: "coordination.k8s.io/v1",
+        kind: "Lease",
+        schema: "coordination/v1.Lease",
+        custom: None,
+    };
 
     fn check(body: &str, validation: FieldValidation) -> Result<Body, String> {
         read(LEASE, body.as_bytes(), validation).map_err(|s| s.message)

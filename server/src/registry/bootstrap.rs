@@ -24,7 +24,8 @@ impl Registry {
     /// Writes the first objects if they are not there. Each verb begins with this; after the first time it costs one
     /// look at a flag.
     pub(super) async fn ready(&self) -> Result<(), Status> {
-        self.shared.ready.get_or_try_init(|| self.write_first_objects()).await.map(|_| ())
+        self.shared.ready.get_or_try_init(|| self.write_first_objects()).await?;
+        self.kinds().await.map(|_| ())
     }
 
     /// Writes those of the first objects that are missing.

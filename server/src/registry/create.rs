@@ -6,8 +6,8 @@ use rand::Rng;
 
 use super::body::{self, Expected};
 use super::current::{Current, ROUNDS_MAX};
+use super::custom::stored;
 use super::kinds::{Faults, Strategy, strategy, validate_new_metadata};
-use super::stored::encode;
 use super::{Change, ChangeVerb, Commit, Guard, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
 /// What generated names are made of: no vowels, so that no words come out (Kubernetes 1.36).
@@ -31,7 +31,7 @@ impl Registry {
         let kind = target.kind;
         let rules = strategy(kind);
         let api_version = kind.api_version();
-        let expected = Expected { api_version: &api_version, kind: kind.kind, schema: rules.schema() };
+        let expected = Expected::of(kind, &api_version);
         let body = body::read(expected, body, options.field_validation)?;
         let mut object = body.object;
         self.place(target, &mut object)?;
@@ -80,7 +80,7 @@ impl Registry {
         let rules = strategy(kind);
         self.fill_in(rules, &mut object);
         let prefix = generated_prefix(&object);
-        let mut namespace = self.admit_into_namespace(kind, &object).await?;
+        let mut places = self.admit_into_place(kind, &object).await?;
         self.admit(kind, &mut object).await?;
         let change = Change { verb: ChangeVerb::Create, kind, subresource: "", new: Some(&object), old: None };
         self.admit_change(context, &change).await?;
@@ -105,7 +105,7 @@ impl Registry {
             }
             self.admit_valid(kind, &object, None).await?;
             rules.canonicalize(&mut object);
-            match self.insert(context, kind, &object, namespace.clone(), dry_run).await? {
+            match self.insert(context, kind, &object, places.clone(), dry_run).await? {
                 Inserted::Done(stored) => {
                     warnings.extend(rules.warnings(&object));
                     return Ok(stored);
@@ -117,10 +117,10 @@ impl Registry {
                     }
                     _ => return Err(exists(kind, &object, &existing, prefix.is_some())),
                 },
-                // The namespace changed in between; it is looked at again.
+                // The namespace or the definition changed in between; they are looked at again.
                 Inserted::Raced if rounds < ROUNDS_MAX => {
                     rounds += 1;
-                    namespace = self.admit_into_namespace(kind, &object).await?;
+                    places = self.admit_into_place(kind, &object).await?;
                 }
                 Inserted::Raced => return Err(super::update::too_busy(kind, object.name())),
             }
@@ -137,6 +137,14 @@ impl Registry {
         if rules.has_generation() {
             object.set(&["metadata", "generation"], 1);
         }
+    }
+
+    /// Refuses an object whose namespace or definition is missing or going. The guards hold the answer until it is
+    /// written.
+    async fn admit_into_place(&self, kind: &'static Kind, object: &Object) -> Result<Vec<Guard>, Status> {
+        let definition = self.admit_into_definition(kind).await?;
+        let namespace = self.admit_into_namespace(kind, object).await?;
+        Ok(definition.into_iter().chain(namespace).collect())
     }
 
     /// Refuses an object of a namespace that is missing or going (NamespaceLifecycle admission). The guard holds the
@@ -168,22 +176,22 @@ impl Registry {
         context: &RequestContext,
         kind: &'static Kind,
         object: &Object,
-        namespace: Option<Guard>,
+        places: Vec<Guard>,
         dry_run: bool,
     ) -> Result<Inserted, Status> {
         let key = Bytes::from(kind.key(object.namespace(), object.name()));
-        let value = encode(object);
+        let value = stored(kind, object);
         if !dry_run {
             let mut guards = vec![Guard { key: key.clone(), mod_revision: 0 }];
-            guards.extend(namespace);
+            guards.extend(places);
             if let Commit::Done(revision) = self.put(context, kind, guards, &key, &value).await? {
-                return Ok(Inserted::Done(StoredObject::new(kind, value, revision)));
+                return Ok(Inserted::Done(StoredObject::read(kind, value, revision)));
             }
         }
         let (existing, _) = self.shared.store.get(&key).await?;
         Ok(match existing {
             Some(existing) => Inserted::Exists(Current::of(existing).map(|c| c.object).unwrap_or_default()),
-            None if dry_run => Inserted::Done(StoredObject::new(kind, value, 0)),
+            None if dry_run => Inserted::Done(StoredObject::read(kind, value, 0)),
             None => Inserted::Raced,
         })
     }

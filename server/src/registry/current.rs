@@ -4,7 +4,7 @@ use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Object, Status};
 use tracing::warn;
 
-use super::stored::encode;
+use super::custom::{served, stored};
 use super::{Commit, Guard, Registry, RequestContext, StoreError, StoredObject, Write};
 use crate::storage::KeyValue;
 
@@ -21,8 +21,10 @@ pub(super) struct Current {
     pub(super) revision: i64,
     /// As stored, without resourceVersion.
     pub(super) object: Object,
-    /// The stored bytes.
+    /// The bytes of it.
     pub(super) raw: Bytes,
+    /// Whether another form of it is stored: a custom resource of another version, or from before a change of its schema.
+    pub(super) is_converted: bool,
 }
 
 impl Current {
@@ -30,7 +32,7 @@ impl Current {
     pub(super) fn of(kv: KeyValue) -> Result<Self, Status> {
         let mut object = Object::from_slice(&kv.value).map_err(|error| damaged(&kv.key, &error.to_string()))?;
         object.remove(&["metadata", "resourceVersion"]);
-        Ok(Self { key: kv.key, revision: kv.mod_revision, object, raw: kv.value })
+        Ok(Self { key: kv.key, revision: kv.mod_revision, object, raw: kv.value, is_converted: false })
     }
 
     /// The guard that it has not changed.
@@ -62,7 +64,11 @@ impl Registry {
     ) -> Result<Option<Current>, Status> {
         let key = kind.key(namespace, name);
         let (kv, _) = self.shared.store.get(key.as_bytes()).await?;
-        kv.map(Current::of).transpose()
+        let Some(mut kv) = kv else { return Ok(None) };
+        let as_stored = kv.value.clone();
+        kv.value = served(kind, kv.value);
+        let is_converted = kv.value != as_stored;
+        Ok(Some(Current { is_converted, ..Current::of(kv)? }))
     }
 
     /// Writes a changed object back, if nobody else was faster. `None` = somebody was.
@@ -73,10 +79,10 @@ impl Registry {
         current: &Current,
         object: Object,
     ) -> Result<Option<StoredObject>, Status> {
-        let raw = encode(&object);
+        let raw = stored(kind, &object);
         let commit = self.put(context, kind, vec![current.guard()], &current.key, &raw).await?;
         Ok(match commit {
-            Commit::Done(revision) => Some(StoredObject::new(kind, raw, revision)),
+            Commit::Done(revision) => Some(StoredObject::read(kind, raw, revision)),
             Commit::Refused => None,
         })
     }

@@ -93,7 +93,7 @@ impl Registry {
             if kind.namespaced {
                 object.set(&["metadata", "namespace"], target.namespace.as_str());
             }
-            let damaged = Current { key, revision, raw: Bytes::new(), object: object.clone() };
+            let damaged = Current { key, revision, raw: Bytes::new(), object: object.clone(), is_converted: false };
             check_preconditions(kind, &damaged, options)?;
             let answer = StoredObject::of(kind, object, revision);
             if options.dry_run {
@@ -136,6 +136,7 @@ impl Registry {
                     revision: marked.revision(),
                     object: Object::default(),
                     raw: marked.raw().clone(),
+                    is_converted: false,
                 };
                 // Somebody may have added a finalizer in between; then it is judged anew.
                 Ok(self.remove(context, &marked_now).await?.map(|at| gone(marked, at)))
@@ -156,6 +157,10 @@ impl Registry {
         }
         let pending = new.finalizers().next().is_some();
         match strategy(kind).grace(old, asked) {
+            Grace::None if kind.kind == "CustomResourceDefinition" && kind.extension.is_none() => {
+                let object = Box::new(super::custom::marked(old, &time(self.now())));
+                Step::Mark { object, then_remove: false }
+            }
             Grace::Seconds(seconds) => {
                 self.mark(&mut new, Some(seconds), seconds);
                 Step::Mark { object: Box::new(new), then_remove: !pending && seconds == 0 }

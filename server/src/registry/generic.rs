@@ -8,6 +8,7 @@ use listwatch_proto::resource::{Kind, Object, Status};
 use tokio::sync::OnceCell;
 
 use super::cache::Caches;
+use super::custom::{Definitions, custom};
 use super::error::not_served;
 use super::event_leases::EventLeases;
 use super::kinds::{SCALE_COLUMNS, scale_cells, strategy};
@@ -57,6 +58,7 @@ pub(super) struct Shared {
     pub(super) caches: Caches,
     /// Who may do what; unset = everybody everything.
     pub(super) security: OnceLock<Arc<dyn Security>>,
+    pub(super) definitions: Definitions,
 }
 
 /// The longest name of a field manager (Kubernetes 1.36).
@@ -114,6 +116,7 @@ impl Registry {
                 leases,
                 caches: Caches::default(),
                 security: OnceLock::new(),
+                definitions: Definitions::default(),
             }),
         }
     }
@@ -140,11 +143,13 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         self.begin(options).await?;
-        match target.subresource.as_str() {
+        let written = match target.subresource.as_str() {
             "" => self.create_object(context, target, body, options).await,
             "binding" => self.bind(context, &named(target)?, body, options).await,
             _ => Err(not_served()),
-        }
+        }?;
+        self.after_write(target.kind).await;
+        Ok(written)
     }
 
     /// Reads an object (or its `scale`), not older than `min_revision` (0 = the latest).
@@ -195,10 +200,12 @@ impl Registry {
     ) -> Result<Written, Status> {
         self.begin(options).await?;
         let target = named(target)?;
-        match target.subresource.as_str() {
+        let written = match target.subresource.as_str() {
             "scale" => self.update_scale(context, &target, body, options).await,
             _ => self.update_object(context, &target, body, options).await,
-        }
+        }?;
+        self.after_write(target.kind).await;
+        Ok(written)
     }
 
     /// Changes an object, or the part of it that the subresource owns.
@@ -217,7 +224,9 @@ impl Registry {
         if target.subresource == "finalize" {
             return Err(not_served());
         }
-        self.patch_object(context, &target, patch, options).await
+        let written = self.patch_object(context, &target, patch, options).await?;
+        self.after_write(target.kind).await;
+        Ok(written)
     }
 
     /// Deletes an object, or marks it to go.
@@ -235,7 +244,9 @@ impl Registry {
         if !target.subresource.is_empty() {
             return Err(not_served());
         }
-        self.delete_object(context, &target, options).await
+        let deleted = self.delete_object(context, &target, options).await?;
+        self.after_write(target.kind).await;
+        Ok(deleted)
     }
 
     /// Watches a collection, or one object of it.
@@ -272,6 +283,15 @@ impl Registry {
             blank.set(&["metadata", "annotations", key], *value);
         }
         StoredObject::of(kind, blank, revision)
+    /// An object of a kind with nothing in it, as Kubernetes writes one: what a bookmark carries.
+    pub(crate) fn blank(&self, kind: &'static Kind) -> serde_json::Value {
+        let mut blank = match custom(kind) {
+            Some(_) => serde_json::json!({}),
+            None => super::schema::blank::of(strategy(kind).schema()),
+        };
+        blank["kind"] = kind.kind.into();
+        blank["apiVersion"] = kind.api_version().into();
+        blank
     }
 
     /// The body of a delete as what it asks, over what was asked beside it.
@@ -304,12 +324,30 @@ impl Registry {
     pub(crate) fn openapi_schemas(
         kinds: impl Iterator<Item = &'static Kind>,
     ) -> serde_json::Map<String, serde_json::Value> {
-        super::schema::openapi::schemas(&kinds.map(|kind| strategy(kind).schema()).collect::<Vec<_>>())
+        let mut roots = Vec::new();
+        let mut custom_schemas = serde_json::Map::new();
+        for kind in kinds {
+            match custom(kind) {
+                None => roots.push(strategy(kind).schema()),
+                Some(rules) => {
+                    roots.push("meta/v1.ObjectMeta");
+                    custom_schemas.insert(Self::openapi_name(kind), rules.openapi());
+                }
+            }
+        }
+        let mut schemas = super::schema::openapi::schemas(&roots);
+        schemas.extend(custom_schemas);
+        schemas
     }
 
     /// The name of a kind's OpenAPI schema.
     pub(crate) fn openapi_name(kind: &'static Kind) -> String {
-        super::schema::openapi::name_of(strategy(kind).schema())
+        if kind.extension.is_none() {
+            return super::schema::openapi::name_of(strategy(kind).schema());
+        }
+        let mut parts: Vec<&str> = kind.group.split('.').rev().collect();
+        parts.extend([kind.version, kind.kind]);
+        parts.join(".")
     }
 
     /// What is told on every request that names the kind, since it is on its way out.

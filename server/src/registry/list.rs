@@ -6,6 +6,7 @@ use bytes::Bytes;
 use listwatch_proto::resource::Status;
 
 use super::continue_token;
+use super::custom::served;
 use super::error::{continue_too_old, list_too_old, too_large_revision};
 use super::selection::{Selection, facts_of};
 use super::{ListOptions, ListPage, Registry, StoreError, StoreWatcher, StoredObject, Target};
@@ -124,11 +125,12 @@ impl Registry {
             for kv in page.kvs {
                 looked_at += 1;
                 last = Some(kv.key.clone());
-                let facts = facts_of(plan.selection.kind, &kv.key, &kv.value, kv.mod_revision);
+                let value = served(plan.selection.kind, kv.value);
+                let facts = facts_of(plan.selection.kind, &kv.key, &value, kv.mod_revision);
                 if !facts.is_some_and(|facts| plan.selection.matches(&facts)) {
                     continue;
                 }
-                items.push(StoredObject::new(plan.selection.kind, kv.value, kv.mod_revision));
+                items.push(StoredObject::new(plan.selection.kind, value, kv.mod_revision));
                 if plan.limit > 0 && items.len() == plan.limit {
                     left = page.count - looked_at;
                     break 'read;

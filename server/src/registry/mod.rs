@@ -19,6 +19,7 @@ mod cache;
 mod continue_token;
 mod create;
 mod current;
+mod custom;
 mod delete;
 mod engine_store;
 mod error;
@@ -37,6 +38,7 @@ mod selection;
 mod store;
 mod stored;
 mod strategic_merge;
+mod structural;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -44,6 +46,7 @@ mod update;
 mod watch;
 
 pub use access::{Asked, Attributes, Change, ChangeVerb, Decision, ResourceAttributes, Security, exact};
+pub(crate) use custom::Kinds;
 pub use engine_store::EngineStore;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
 pub use request::{

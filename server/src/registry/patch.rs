@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::body::{BODY_BYTES_MAX, Expected, read_node};
 use super::current::{Current, ROUNDS_MAX};
+use super::custom::custom;
 use super::error::MODIFIED;
 use super::kinds::{Part, read_scale, strategy, write_scale};
 use super::schema::json::Node;
@@ -40,6 +41,11 @@ impl Registry {
     ) -> Result<Written, Status> {
         let (kind, scale) = (target.kind, target.subresource == "scale");
         let part = if scale { Part::Main } else { part(target)? };
+        if custom(kind).is_some() && patch.kind == PatchKind::Strategic && !scale {
+            let message = "the body of the request was in an unknown format - accepted media types include: \
+                           application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+            return Err(Status::new(Reason::UnsupportedMediaType, message));
+        }
         let difference = Difference::read(patch)?;
         let mut warnings = Vec::new();
         for _ in 0..ROUNDS_MAX {
@@ -71,7 +77,11 @@ impl Registry {
 
 /// The Scale of a stored object.
 pub(super) fn scale_of(kind: &'static Kind, stored: &StoredObject) -> Result<StoredObject, Status> {
-    Ok(StoredObject::of(kind, read_scale(kind, stored.object()), stored.revision()))
+    let scale = match custom(kind).and_then(|rules| rules.scale.as_ref()) {
+        Some(paths) => paths.scale_of(stored.object())?,
+        None => read_scale(kind, stored.object()),
+    };
+    Ok(StoredObject::of(kind, scale, stored.revision()))
 }
 
 /// Applies a JSON patch, one operation after the other, so that copies of copies cannot grow without bound: what is copied
@@ -166,14 +176,16 @@ impl Difference {
     ) -> Result<(Object, Vec<String>), Status> {
         let mut served = current.object.clone();
         served.set(&["metadata", "resourceVersion"], current.revision.to_string());
-        let mut value = if scale { read_scale(kind, &served) } else { served.clone() }.into_value();
+        let paths = custom(kind).and_then(|rules| rules.scale.as_ref());
+        let mut value = match paths {
+            Some(paths) if scale => paths.scale_of(&served)?,
+            None if scale => read_scale(kind, &served),
+            _ => served.clone(),
+        }
+        .into_value();
         let api_version = kind.api_version();
         let rules = strategy(kind);
-        let expected = if scale {
-            Expected { api_version: "autoscaling/v1", kind: "Scale", schema: "autoscaling/v1.Scale" }
-        } else {
-            Expected { api_version: &api_version, kind: kind.kind, schema: rules.schema() }
-        };
+        let expected = if scale { super::scaling::SCALE } else { Expected::of(kind, &api_version) };
         self.apply(&mut value, expected.schema)?;
         let read = read_node(expected, &Node::of(&value))?;
         if validation == FieldValidation::Strict && !read.strict.is_empty() {

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Status};
 
+use super::custom::Kinds;
 use crate::storage::Origin;
 
 /// A collection, an object, or a part of an object.
@@ -46,8 +47,9 @@ impl Target {
     ///
     /// # Errors
     /// `NotFound` for a kind or subresource that is not served, `BadRequest` for a namespace where there can be none.
-    pub fn from_reference(reference: &listwatch_proto::v1::ResourceRef) -> Result<Self, Status> {
-        let kind = Kind::by_plural(&reference.group, &reference.version, &reference.resource)
+    pub(crate) fn from_reference(kinds: &Kinds, reference: &listwatch_proto::v1::ResourceRef) -> Result<Self, Status> {
+        let kind = kinds
+            .by_plural(&reference.group, &reference.version, &reference.resource)
             .ok_or_else(|| unknown_resource(&reference.group, &reference.version, &reference.resource))?;
         if !kind.namespaced && !reference.namespace.is_empty() {
             return Err(Status::bad_request(format!("{} have no namespace", kind.name())));

@@ -10,8 +10,9 @@ use super::patch::scale_of;
 use super::update::{invalid_object, too_busy, wanted_revision, wrong_name};
 use super::{Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
-const SCALE: Expected<'static> =
-    Expected { api_version: "autoscaling/v1", kind: "Scale", schema: "autoscaling/v1.Scale" };
+/// What the body of a scale is.
+pub(super) const SCALE: Expected<'static> =
+    Expected { api_version: "autoscaling/v1", kind: "Scale", schema: "autoscaling/v1.Scale", custom: None };
 
 impl Registry {
     /// The Scale of an object.

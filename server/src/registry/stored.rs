@@ -10,6 +10,8 @@ use listwatch_proto::resource::{Kind, Object};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::custom::served;
+
 /// An object and the revision of its last write (of its deletion, in the event of one). Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StoredObject {
@@ -44,10 +46,15 @@ struct Head {
 }
 
 impl StoredObject {
-    /// An object as the store holds it. The bytes must be a JSON map, which the registry has made sure of.
+    /// An object in the form it is served in. The bytes must be a JSON map, which the registry has made sure of.
     pub(super) fn new(kind: &'static Kind, raw: Bytes, revision: i64) -> Self {
         let (object, json, names) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self { inner: Arc::new(Inner { kind, revision, raw, object, json, names }) }
+    }
+
+    /// An object out of the store: as its kind serves it.
+    pub(super) fn read(kind: &'static Kind, stored: Bytes, revision: i64) -> Self {
+        Self::new(kind, served(kind, stored), revision)
     }
 
     /// An object at hand in decoded form, without resourceVersion in it; revision 0 leaves it without.
@@ -93,6 +100,10 @@ impl StoredObject {
     /// The object as an item of a list, which tells apiVersion and kind for all of its items.
     pub fn item_json(&self) -> Bytes {
         const HEAD: &[u8] = b"{\"metadata\":{";
+        // An item of custom resources says what it is, as it did when it was written.
+        if self.inner.kind.extension.is_some() {
+            return self.json();
+        }
         let raw = &self.inner.raw;
         if let Some(metadata) = metadata_of(raw).filter(|m| !m.has_resource_version) {
             let mut out = BytesMut::with_capacity(raw.len() + 44);

@@ -26,6 +26,8 @@ pub enum Cell {
     Int(i64),
     /// Yes or no, in columns of type `boolean`.
     Flag(bool),
+    /// Any other value; null = there is nothing to show.
+    Value(serde_json::Value),
 }
 
 impl fmt::Display for Cell {
@@ -34,6 +36,8 @@ impl fmt::Display for Cell {
             Cell::Text(text) => f.write_str(text),
             Cell::Int(number) => write!(f, "{number}"),
             Cell::Flag(flag) => write!(f, "{flag}"),
+            Cell::Value(serde_json::Value::Null) => Ok(()),
+            Cell::Value(value) => write!(f, "{value}"),
         }
     }
 }

@@ -28,7 +28,7 @@ impl Registry {
         let (kind, part) = (target.kind, part(target)?);
         let rules = strategy(kind);
         let api_version = kind.api_version();
-        let expected = Expected { api_version: &api_version, kind: kind.kind, schema: rules.schema() };
+        let expected = Expected::of(kind, &api_version);
         let body = body::read(expected, body, options.field_validation)?;
         let (mut new, mut warnings) = (body.object, body.warnings);
         self.place(target, &mut new)?;
@@ -105,7 +105,7 @@ impl Registry {
             }
             return Ok(Some(StoredObject::of(kind, new, current.revision)));
         }
-        if new == *old {
+        if new == *old && !current.is_converted {
             return Ok(Some(current.stored(kind)));
         }
         if dry_run {
@@ -210,7 +210,7 @@ fn keep_metadata(new: &mut Object, old: &Object) {
 
 /// The generation counts changes of the spec.
 fn bump_generation(rules: &dyn Strategy, new: &mut Object, old: &Object) {
-    if rules.has_generation() && new.0.get("spec") != old.0.get("spec") {
+    if rules.has_generation() && rules.is_new_generation(new, old) {
         new.set(&["metadata", "generation"], Value::from(old.generation() + 1));
     }
 }

@@ -13,6 +13,7 @@ use listwatch_proto::resource::{Reason, Status};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::cache::{Delivery, Seat};
+use super::custom::{Kinds, served};
 use super::error::other_history;
 use super::selection::{Selection, facts_of};
 use super::{
@@ -88,6 +89,10 @@ pub struct RegistryWatch {
     /// Everything at or below has been delivered.
     delivered: i64,
     until: Option<Until>,
+    /// Hears of changes of the kinds; `None` for a kind that is always served.
+    kinds: Option<tokio::sync::watch::Receiver<Arc<Kinds>>>,
+    /// Of the definition behind the kind: another one ends the watch.
+    identity: String,
     bookmarks: bool,
     /// Ticks when nothing was told for the progress interval.
     quiet: Interval,
@@ -133,6 +138,11 @@ impl Registry {
         if !options.incarnation.is_empty() && options.incarnation != self.incarnation() {
             return Err(other_history(oldest, current));
         }
+        let kinds = self.shared.definitions.now();
+        let begins = kinds.begins(selection.kind);
+        if options.start_revision > 0 && options.start_revision < begins {
+            return Err(Status::expired(options.start_revision, begins, current));
+        }
         if options.start_revision < 0 || options.until_revision < 0 {
             return Err(Status::bad_request("a revision cannot be negative"));
         }
@@ -156,6 +166,8 @@ impl Registry {
             source,
             delivered,
             until: self.until(options.until_revision),
+            kinds: target.kind.extension.map(|_| self.shared.definitions.follow()),
+            identity: kinds.identity(target.kind).to_owned(),
             bookmarks: options.allow_bookmarks,
             quiet: quiet_interval(options.progress_interval.unwrap_or(self.shared.options.progress_interval)),
             done: false,
@@ -266,6 +278,12 @@ impl RegistryWatch {
             if self.done || self.is_past_end() {
                 return Ok(self.end());
             }
+            if self.is_unserved() {
+                // What happened to the objects until now is still told.
+                let revision = self.registry.revision();
+                (self.until, self.kinds, self.bookmarks) = (Some(Until { revision, reached: None }), None, false);
+                continue;
+            }
             match self.wait().await? {
                 Woken::Batch(Some(batch)) => {
                     self.quiet.reset();
@@ -333,6 +351,7 @@ impl RegistryWatch {
                 Source::Store(watch) => watch.next().await.map(Next::Store),
             }
         };
+        let kinds = self.kinds.as_mut();
         tokio::select! {
             biased;
             // Events first: a bookmark must not overtake one.
@@ -354,11 +373,22 @@ impl RegistryWatch {
                 }
                 Ok(Woken::Reached)
             }
+            // Other kinds are served: is this one still among them?
+            _ = async { match kinds { Some(kinds) => kinds.changed().await, None => std::future::pending().await } } => {
+                Ok(Woken::Look)
+            }
             // Nothing for an interval.
             _ = self.quiet.tick(), if self.bookmarks => Ok(Woken::Quiet),
             // The end of a bounded replay is behind the store: has its source passed it?
             () = tokio::time::sleep(INTERVAL_MIN), if ending => Ok(Woken::Look),
         }
+    }
+
+    /// Whether the kind is no longer served, or another definition stands behind it.
+    fn is_unserved(&mut self) -> bool {
+        let Some(kinds) = &mut self.kinds else { return false };
+        let now = kinds.borrow_and_update();
+        !now.serves(self.selection.kind) || now.identity(self.selection.kind) != self.identity
     }
 
     /// Whether a bounded replay has delivered all it was asked for.
@@ -413,8 +443,9 @@ enum Woken {
 fn seen(selection: &Selection, event: &Arc<Event>) -> Option<RegistryEvent> {
     let revision = event.revision();
     let selected = |kv: &KeyValue| {
-        let facts = facts_of(selection.kind, &kv.key, &kv.value, kv.mod_revision)?;
-        selection.matches(&facts).then(|| StoredObject::new(selection.kind, kv.value.clone(), revision))
+        let value = served(selection.kind, kv.value.clone());
+        let facts = facts_of(selection.kind, &kv.key, &value, kv.mod_revision)?;
+        selection.matches(&facts).then(|| StoredObject::new(selection.kind, value, revision))
     };
     let new = (event.kind == EventKind::Put).then(|| selected(&event.kv)).flatten();
     let old = event.prev.as_ref().and_then(|prev| selected(prev));

@@ -17,7 +17,7 @@ pub(super) async fn open(
     request: &v1::LogRequest,
     stopping: CancellationToken,
 ) -> Result<impl Stream<Item = Result<v1::LogResponse, tonic::Status>> + Send + use<>, Status> {
-    let target = request::target(request.resource.as_ref())?;
+    let target = request::target(registry, request.resource.as_ref()).await?;
     check(&target, request)?;
     let query = LogQuery {
         container: request.container.clone(),

@@ -8,8 +8,8 @@ use listwatch_proto::v1;
 
 use crate::auth::Unjudged;
 use crate::registry::{
-    DeleteOptions, FieldValidation, ListOptions, PatchKind, Propagation, RequestContext, Target, WatchOptions,
-    WriteOptions,
+    DeleteOptions, FieldValidation, ListOptions, PatchKind, Propagation, Registry, RequestContext, Target,
+    WatchOptions, WriteOptions,
 };
 
 /// The shortest silence between bookmarks that may be asked for: below it a watch costs more than polling.
@@ -31,8 +31,9 @@ pub(super) fn asker<T>(request: &tonic::Request<T>) -> Result<Unjudged, Status> 
 }
 
 /// The collection or object meant.
-pub(super) fn target(reference: Option<&v1::ResourceRef>) -> Result<Target, Status> {
-    Target::from_reference(reference.ok_or_else(|| Status::bad_request("resource: not given"))?)
+pub(super) async fn target(registry: &Registry, reference: Option<&v1::ResourceRef>) -> Result<Target, Status> {
+    let reference = reference.ok_or_else(|| Status::bad_request("resource: not given"))?;
+    Target::from_reference(&*registry.kinds().await?, reference)
 }
 
 /// The view of an answer.

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::Stream;
-use listwatch_proto::resource::{KINDS, Kind, Status};
+use listwatch_proto::resource::{Kind, Status};
 use listwatch_proto::v1::{self, resources_server::Resources};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response};
@@ -37,7 +37,7 @@ impl ResourceService {
 
     /// What a message names. Who may not even see what is served is told that, and not what is wrong with the name.
     async fn meant(&self, asker: &Unjudged, reference: Option<&v1::ResourceRef>) -> Result<Target, Status> {
-        match request::target(reference) {
+        match request::target(&self.registry, reference).await {
             Ok(target) => Ok(target),
             Err(status) => {
                 asker.may(&self.registry, &Attributes::path("get", "/apis")).await?;
@@ -65,7 +65,7 @@ impl Resources for ResourceService {
         request: Request<v1::DiscoverRequest>,
     ) -> Result<Response<v1::DiscoverResponse>, tonic::Status> {
         request::asker(&request)?.may(&self.registry, &Attributes::path("get", "/apis")).await?;
-        let resources = KINDS.iter().map(resource_info).collect();
+        let resources = self.registry.kinds().await?.all().map(resource_info).collect();
         Ok(Response::new(v1::DiscoverResponse { header: self.header(0), resources }))
     }
 
@@ -185,7 +185,7 @@ fn made(target: &Target) -> Target {
     if target.subresource.is_empty() { Target::collection(target.kind, &*target.namespace) } else { target.clone() }
 }
 
-fn resource_info(kind: &Kind) -> v1::ResourceInfo {
+fn resource_info(kind: &'static Kind) -> v1::ResourceInfo {
     const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
     let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
     v1::ResourceInfo {

@@ -6,19 +6,24 @@ use std::hash::{Hash, Hasher};
 
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use listwatch_proto::resource::{KINDS, Kind, Status, Storage};
+use listwatch_proto::resource::{Kind, Status, Storage};
 use serde_json::{Value, json};
 
 use super::answer;
 use super::negotiate::{self, Discovery, Encoding};
+use crate::registry::Kinds;
 
+/// The verbs of a custom resource, in upstream's order.
+const CUSTOM_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+/// The verbs of one whose definition is being deleted.
+const ENDING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 /// The media type of the aggregated form, word for word as clients ask for it.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// `/api`.
-pub(super) fn core_versions(headers: &HeaderMap) -> Result<Response, Status> {
+pub(super) fn core_versions(kinds: &Kinds, headers: &HeaderMap) -> Result<Response, Status> {
     match negotiate::discovery(headers)? {
-        Discovery::Aggregated => Ok(aggregated(headers, &[""])),
+        Discovery::Aggregated => Ok(aggregated(kinds, headers, &[""])),
         Discovery::Plain(encoding) => {
             let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
             let address = json!([{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]);
@@ -29,12 +34,12 @@ pub(super) fn core_versions(headers: &HeaderMap) -> Result<Response, Status> {
 }
 
 /// `/apis`.
-pub(super) fn groups(headers: &HeaderMap) -> Result<Response, Status> {
-    let names = group_names();
+pub(super) fn groups(kinds: &Kinds, headers: &HeaderMap) -> Result<Response, Status> {
+    let names = kinds.groups();
     match negotiate::discovery(headers)? {
-        Discovery::Aggregated => Ok(aggregated(headers, &names)),
+        Discovery::Aggregated => Ok(aggregated(kinds, headers, &names)),
         Discovery::Plain(encoding) => {
-            let groups: Vec<Value> = names.iter().map(|name| group_object(name)).collect();
+            let groups: Vec<Value> = names.iter().map(|name| group_object(kinds, name)).collect();
             let list = json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups});
             Ok(answer::value(StatusCode::OK, encoding, &list))
         }
@@ -42,18 +47,18 @@ pub(super) fn groups(headers: &HeaderMap) -> Result<Response, Status> {
 }
 
 /// `/apis/apps`.
-pub(super) fn group(headers: &HeaderMap, name: &str) -> Result<Response, Status> {
-    let mut group = group_object(name);
+pub(super) fn group(kinds: &Kinds, headers: &HeaderMap, name: &str) -> Result<Response, Status> {
+    let mut group = group_object(kinds, name);
     group["kind"] = "APIGroup".into();
     group["apiVersion"] = "v1".into();
     Ok(answer::value(StatusCode::OK, plain(headers)?, &group))
 }
 
 /// `/api/v1`, `/apis/apps/v1`.
-pub(super) fn resources(headers: &HeaderMap, group: &str, version: &str) -> Result<Response, Status> {
+pub(super) fn resources(kinds: &Kinds, headers: &HeaderMap, group: &str, version: &str) -> Result<Response, Status> {
     let encoding = plain(headers)?;
-    let kinds = KINDS.iter().filter(|k| k.group == group && k.version == version);
-    let mut resources: Vec<Value> = kinds.flat_map(legacy).collect();
+    let of_version = kinds.all().filter(|k| k.group == group && k.version == version);
+    let mut resources: Vec<Value> = of_version.flat_map(|kind| legacy(kinds, kind)).collect();
     resources.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
@@ -63,37 +68,29 @@ pub(super) fn resources(headers: &HeaderMap, group: &str, version: &str) -> Resu
     Ok(answer::value(StatusCode::OK, encoding, &list))
 }
 
+fn verbs(kinds: &Kinds, kind: &'static Kind) -> &'static [&'static str] {
+    match kind.extension {
+        None => kind.verbs(),
+        Some(_) if kinds.is_ending(kind) => &ENDING_VERBS,
+        Some(_) => &CUSTOM_VERBS,
+    }
+}
+
 fn plain(headers: &HeaderMap) -> Result<Encoding, Status> {
     Ok(negotiate::form(headers)?.encoding)
 }
 
-fn group_names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = Vec::new();
-    for kind in KINDS.iter().filter(|k| !k.group.is_empty()) {
-        if !names.contains(&kind.group) {
-            names.push(kind.group);
-        }
-    }
-    names
-}
-
-fn group_object(name: &str) -> Value {
-    let mut versions: Vec<&str> = Vec::new();
-    for kind in KINDS.iter().filter(|k| k.group == name) {
-        if !versions.contains(&kind.version) {
-            versions.push(kind.version);
-        }
-    }
+fn group_object(kinds: &Kinds, name: &str) -> Value {
     let versions: Vec<Value> =
-        versions.iter().map(|v| json!({"groupVersion": format!("{name}/{v}"), "version": v})).collect();
+        kinds.versions(name).iter().map(|v| json!({"groupVersion": format!("{name}/{v}"), "version": v})).collect();
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
 /// The resource and its parts in the form of `APIResourceList`.
-fn legacy(kind: &'static Kind) -> Vec<Value> {
+fn legacy(kinds: &Kinds, kind: &'static Kind) -> Vec<Value> {
     let mut main = json!({
         "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
-        "verbs": kind.verbs(),
+        "verbs": verbs(kinds, kind),
     });
     if kind.storage != Storage::Nothing {
         main["storageVersionHash"] = storage_hash(kind).into();
@@ -148,8 +145,8 @@ fn storage_hash(kind: &Kind) -> String {
     base64::engine::general_purpose::STANDARD.encode(hasher.finish().to_be_bytes())
 }
 
-fn aggregated(headers: &HeaderMap, groups: &[&str]) -> Response {
-    let items: Vec<Value> = groups.iter().map(|group| aggregated_group(group)).collect();
+fn aggregated(kinds: &Kinds, headers: &HeaderMap, groups: &[&str]) -> Response {
+    let items: Vec<Value> = groups.iter().map(|group| aggregated_group(kinds, group)).collect();
     let list = json!({
         "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
     });
@@ -178,16 +175,18 @@ pub(super) fn etag(text: &str) -> String {
     format!("\"{:016X}\"", hasher.finish())
 }
 
-fn aggregated_group(group: &str) -> Value {
+fn aggregated_group(kinds: &Kinds, group: &str) -> Value {
     let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
     let mut versions: Vec<(&str, Vec<Value>)> = Vec::new();
-    for kind in KINDS.iter().filter(|k| k.group == group) {
-        let resource = aggregated_resource(kind);
+    for kind in kinds.all().filter(|k| k.group == group) {
+        let resource = aggregated_resource(kinds, kind);
         match versions.iter_mut().find(|(version, _)| *version == kind.version) {
             Some((_, resources)) => resources.push(resource),
             None => versions.push((kind.version, vec![resource])),
         }
     }
+    let order = kinds.versions(group);
+    versions.sort_by_key(|(version, _)| order.iter().position(|own| own == version));
     let versions: Vec<Value> = versions
         .into_iter()
         .map(|(version, mut resources)| {
@@ -198,7 +197,7 @@ fn aggregated_group(group: &str) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn aggregated_resource(kind: &'static Kind) -> Value {
+fn aggregated_resource(kinds: &Kinds, kind: &'static Kind) -> Value {
     let response_kind =
         |group: &str, version: &str, name: &str| json!({"group": group, "version": version, "kind": name});
     let mut resource = json!({
@@ -206,7 +205,7 @@ fn aggregated_resource(kind: &'static Kind) -> Value {
         "responseKind": response_kind("", "", kind.kind),
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": kind.verbs(),
+        "verbs": verbs(kinds, kind),
     });
     if !kind.short_names.is_empty() {
         resource["shortNames"] = json!(kind.short_names);

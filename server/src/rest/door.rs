@@ -17,13 +17,14 @@ use super::finish::{self, Wants};
 use super::metrics::{self, Counts, Subject};
 use super::negotiate::{self, Encoding, Shape};
 use super::objects::{Ask, encoding_of};
+use super::openapi::Documents;
 use super::path::{self, Named};
 use super::query::{Query, Read};
 use super::table::Carried;
 use super::watch::{self, Shown};
 use super::{answer, body, discovery, health, list, log, openapi, plain};
 use crate::kubelets::Kubelets;
-use crate::registry::{Registry, RequestContext, Target};
+use crate::registry::{Kinds, Registry, RequestContext, Target};
 use crate::storage::Engine;
 
 /// What the door needs.
@@ -34,6 +35,8 @@ pub(crate) struct RestDoor {
     pub(crate) kubelets: Option<Arc<Kubelets>>,
     /// The end of the server: streams end with it.
     pub(crate) stopping: CancellationToken,
+    /// The OpenAPI documents of the kinds that were asked for last.
+    pub(crate) documents: Arc<Documents>,
 }
 
 /// The door at work.
@@ -63,13 +66,17 @@ async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Respons
     let encoding = encoding_of(&request);
     let text = request.uri().query().unwrap_or_default();
     let (wants, query) = (Wants::of(request.headers(), text), Query::read(text));
-    let named = path::read(request.uri().path());
+    let kinds = match serving.door.registry.kinds().await {
+        Ok(kinds) => kinds,
+        Err(status) => return refusal(status, encoding),
+    };
+    let named = path::read(&kinds, request.uri().path());
     let subject = subject(request.method(), &named, &query);
     let (began, flying) = (serving.door.registry.monotonic(), serving.counts.begin(&subject));
     // The body is read before anything is refused: an answer ahead of it resets the stream, and some clients then show
     // the reset instead of the answer.
     let answer = match body::whole(request).await {
-        Ok(request) => serving.answer(request, named, &query).await,
+        Ok(request) => serving.answer(request, &kinds, named, &query).await,
         Err(status) => Err(status),
     };
     let response = answer.unwrap_or_else(|status| refusal(status, encoding));
@@ -111,10 +118,17 @@ fn refusal(mut status: Status, encoding: Encoding) -> Response {
 }
 
 impl Serving {
-    async fn answer(&self, request: Request, named: Named, query: &Query) -> Result<Response, Status> {
+    async fn answer(
+        &self,
+        request: Request,
+        kinds: &Arc<Kinds>,
+        named: Named,
+        query: &Query,
+    ) -> Result<Response, Status> {
         let headers = request.headers();
         if request.uri().path().starts_with("/openapi") {
-            return Ok(openapi::answer(request.uri().path(), query, headers));
+            let documents = self.door.documents.of(kinds);
+            return Ok(openapi::answer(&documents, request.uri().path(), query, headers));
         }
         match named {
             Named::Nothing => Ok(answer::page_not_found()),
@@ -131,15 +145,15 @@ impl Serving {
                 }
             },
             _ if request.method() != Method::GET => Err(not_allowed()),
-            Named::CoreVersions => discovery::core_versions(headers),
-            Named::Groups => discovery::groups(headers),
-            Named::Group(name) => discovery::group(headers, name),
-            Named::GroupVersion(group, version) => discovery::resources(headers, group, version),
+            Named::CoreVersions => discovery::core_versions(kinds, headers),
+            Named::Groups => discovery::groups(kinds, headers),
+            Named::Group(name) => discovery::group(kinds, headers, name),
+            Named::GroupVersion(group, version) => discovery::resources(kinds, headers, group, version),
         }
     }
 
     async fn verb(&self, request: Request, target: &Target, watched: bool, query: &Query) -> Result<Response, Status> {
-        let RestDoor { registry, kubelets, stopping } = &self.door;
+        let RestDoor { registry, kubelets, stopping, .. } = &self.door;
         let context = request
             .extensions()
             .get::<Arc<RequestContext>>()

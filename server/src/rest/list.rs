@@ -27,7 +27,7 @@ pub(super) async fn list(
     carried: Carried,
 ) -> Result<Response, Status> {
     if form.shape == Shape::Metadata {
-        let list = format!("{}List", target.kind.kind);
+        let list = target.kind.list_name();
         return Err(not_acceptable("PartialObjectMetadata", &format!("a list (*core.{list})"), "is"));
     }
     let page = registry.list(context, target, options).await?;
@@ -74,7 +74,9 @@ struct Writer {
 impl Writer {
     fn new(registry: Registry, target: &Target, page: ListPage, form: Form, carried: Carried) -> Writer {
         let mut metadata = json!({"resourceVersion": page.revision.to_string()});
-        if !page.continue_token.is_empty() {
+        // A list of custom resources says also that there is no more.
+        let says_the_end = target.kind.extension.is_some() && form.shape == Shape::Object;
+        if !page.continue_token.is_empty() || says_the_end {
             metadata["continue"] = page.continue_token.into();
         }
         if let Some(remaining) = page.remaining {
@@ -88,8 +90,8 @@ impl Writer {
                 table::columns(&registry, target.kind)
             ),
             Shape::Object => format!(
-                "{{\"kind\":\"{}List\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-                target.kind.kind,
+                "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+                target.kind.list_name(),
                 target.kind.api_version()
             ),
             Shape::Metadata | Shape::MetadataList => format!(

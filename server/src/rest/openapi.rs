@@ -4,42 +4,87 @@
 //! kind takes `fieldValidation` and `dryRun`, and keeps documents by the hash in their address.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use listwatch_proto::resource::{KINDS, Kind};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::answer;
 use super::discovery::etag;
 use super::negotiate::{self, Encoding};
 use super::query::Query;
-use crate::registry::Registry;
+use crate::registry::{Kinds, Registry};
 
 /// A document and its fingerprint, without quotes.
-struct Document {
+#[derive(Debug)]
+pub(super) struct Document {
     text: Bytes,
     hash: String,
 }
 
-/// The documents, by what follows `/openapi/v3/`.
-fn documents() -> &'static BTreeMap<String, Document> {
-    static DOCUMENTS: OnceLock<BTreeMap<String, Document>> = OnceLock::new();
-    DOCUMENTS.get_or_init(|| {
-        let mut documents = BTreeMap::new();
-        for kind in KINDS {
-            let root = root(kind);
-            documents.entry(root.clone()).or_insert_with(|| document(group_version(kind.group, kind.version)));
-            // The documents above it hold no more than what discovery tells.
-            let above = root.rsplit_once('/').map_or("api", |(above, _)| above).to_owned();
-            documents.entry(above).or_insert_with(|| document(json!({})));
+/// Documents by what follows `/openapi/v3/`.
+type ByName = BTreeMap<String, Arc<Document>>;
+
+/// The documents of the kinds that were asked for last: they are made anew only when definitions change.
+#[derive(Debug, Default)]
+pub(crate) struct Documents(Mutex<Option<(Arc<Kinds>, Arc<ByName>)>>);
+
+impl Documents {
+    /// The documents of these kinds.
+    pub(super) fn of(&self, kinds: &Arc<Kinds>) -> Arc<ByName> {
+        let mut last = self.0.lock();
+        if let Some((_, documents)) = last.as_ref().filter(|(known, _)| Arc::ptr_eq(known, kinds)) {
+            return documents.clone();
         }
-        documents.entry("apis".to_owned()).or_insert_with(|| document(json!({})));
+        let mut documents = table_documents().clone();
+        let custom: Vec<_> = kinds.custom().collect();
+        add_documents(&mut documents, &custom, |group, version| {
+            kinds.all().filter(|k| k.group == group && k.version == version).collect()
+        });
+        let documents = Arc::new(documents);
+        *last = Some((kinds.clone(), documents.clone()));
+        documents
+    }
+}
+
+/// The documents of the kinds of the table.
+fn table_documents() -> &'static ByName {
+    static DOCUMENTS: OnceLock<ByName> = OnceLock::new();
+    DOCUMENTS.get_or_init(|| {
+        let mut documents = ByName::new();
+        let table: Vec<&'static Kind> = KINDS.iter().collect();
+        add_documents(&mut documents, &table, |group, version| {
+            KINDS.iter().filter(|k| k.group == group && k.version == version).collect()
+        });
+        documents.entry("apis".to_owned()).or_insert_with(|| Arc::new(document(json!({}))));
         documents
     })
+}
+
+/// Adds the documents of the group versions of these kinds.
+fn add_documents(
+    documents: &mut ByName,
+    kinds: &[&'static Kind],
+    of_version: impl Fn(&str, &str) -> Vec<&'static Kind>,
+) {
+    let mut made: Vec<String> = Vec::new();
+    for kind in kinds {
+        let root = root(kind);
+        if made.contains(&root) {
+            continue;
+        }
+        let whole = document(group_version(&of_version(kind.group, kind.version)));
+        documents.insert(root.clone(), Arc::new(whole));
+        // The documents above it hold no more than what discovery tells.
+        let above = root.rsplit_once('/').map_or("api", |(above, _)| above).to_owned();
+        documents.entry(above).or_insert_with(|| Arc::new(document(json!({}))));
+        made.push(root);
+    }
 }
 
 fn document(parts: Value) -> Document {
@@ -66,14 +111,14 @@ fn root(kind: &Kind) -> String {
 }
 
 /// Answers a path below `/openapi`.
-pub(super) fn answer(path: &str, query: &Query, headers: &HeaderMap) -> Response {
+pub(super) fn answer(documents: &ByName, path: &str, query: &Query, headers: &HeaderMap) -> Response {
     match path.trim_end_matches('/') {
-        "/openapi/v3" => index(),
+        "/openapi/v3" => index(documents),
         "/openapi" => answer::page_not_found(),
         // The older form is not served; who cannot read either of its encodings is told that first, as upstream does.
         "/openapi/v2" if !negotiate::reads_openapi_v2(headers) => empty(StatusCode::NOT_ACCEPTABLE),
         "/openapi/v2" => answer::page_not_found(),
-        other => match other.strip_prefix("/openapi/v3/").and_then(|name| documents().get_key_value(name)) {
+        other => match other.strip_prefix("/openapi/v3/").and_then(|name| documents.get_key_value(name)) {
             Some((name, document)) => one(name, document, query.text("hash"), headers),
             None => empty(StatusCode::NOT_FOUND),
         },
@@ -86,8 +131,8 @@ fn empty(code: StatusCode) -> Response {
     response
 }
 
-fn index() -> Response {
-    let paths: Map<String, Value> = documents()
+fn index(documents: &ByName) -> Response {
+    let paths: Map<String, Value> = documents
         .iter()
         .map(|(name, document)| {
             let address = format!("/openapi/v3/{name}?hash={}", document.hash);
@@ -127,11 +172,10 @@ fn one(name: &str, document: &Document, asked: &str, headers: &HeaderMap) -> Res
 }
 
 /// Paths and schemas of the kinds of a group version.
-fn group_version(group: &str, version: &str) -> Value {
-    let kinds = || KINDS.iter().filter(|k| k.group == group && k.version == version);
-    let mut schemas = Registry::openapi_schemas(kinds());
+fn group_version(kinds: &[&'static Kind]) -> Value {
+    let mut schemas = Registry::openapi_schemas(kinds.iter().copied());
     let mut paths = Map::new();
-    for kind in kinds() {
+    for kind in kinds.iter().copied() {
         let gvk = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
         let name = Registry::openapi_name(kind);
         if let Some(schema) = schemas.get_mut(&name) {
@@ -204,19 +248,19 @@ mod tests {
 
     #[test]
     fn kubectl_finds_what_it_looks_for() {
-        let document: Value = serde_json::from_slice(&documents()["apis/apps/v1"].text).expect("JSON");
+        let document: Value = serde_json::from_slice(&table_documents()["apis/apps/v1"].text).expect("JSON");
         let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
         assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Deployment");
         let names: Vec<_> = patch["parameters"].as_array().expect("a list").iter().map(|p| &p["name"]).collect();
         assert!(names.contains(&&json!("fieldValidation")) && names.contains(&&json!("dryRun")));
         let schema = &document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"];
         assert_eq!(schema["x-kubernetes-group-version-kind"][0]["kind"], "Deployment");
-        assert!(documents().contains_key("apis/apps") && documents().contains_key("api"));
+        assert!(table_documents().contains_key("apis/apps") && table_documents().contains_key("api"));
     }
 
     #[test]
     fn a_document_is_known_by_its_hash() {
-        let (name, document) = documents().get_key_value("api/v1").expect("there");
+        let (name, document) = table_documents().get_key_value("api/v1").expect("there");
         let code = |hash: &str, tag: Option<&str>| {
             let mut headers = HeaderMap::new();
             if let Some(tag) = tag {

@@ -6,9 +6,9 @@
 //!   [watch/][namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]
 //! ```
 
-use listwatch_proto::resource::{KINDS, Kind};
+use listwatch_proto::resource::Kind;
 
-use crate::registry::Target;
+use crate::registry::{Kinds, Target};
 
 /// What a path names.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) enum Named {
 }
 
 /// Reads a path, percent-encoded as it came.
-pub(super) fn read(path: &str) -> Named {
+pub(super) fn read(kinds: &Kinds, path: &str) -> Named {
     let path = path.strip_suffix('/').filter(|p| !p.is_empty()).unwrap_or(path);
     let Some(parts) = path.strip_prefix('/').map(|p| p.split('/').map(decoded).collect::<Vec<_>>()) else {
         return Named::Nothing;
@@ -46,41 +46,41 @@ pub(super) fn read(path: &str) -> Named {
     match parts.as_slice() {
         ["api"] => Named::CoreVersions,
         ["apis"] => Named::Groups,
-        ["apis", group] => known_group(group).map_or(Named::Nothing, Named::Group),
-        ["api", version, rest @ ..] => below("", version, rest),
-        ["apis", group, version, rest @ ..] if !group.is_empty() => below(group, version, rest),
+        ["apis", group] => known_group(kinds, group).map_or(Named::Nothing, Named::Group),
+        ["api", version, rest @ ..] => below(kinds, "", version, rest),
+        ["apis", group, version, rest @ ..] if !group.is_empty() => below(kinds, group, version, rest),
         _ => Named::Nothing,
     }
 }
 
-fn known_group(group: &str) -> Option<&'static str> {
-    KINDS.iter().map(|k| k.group).find(|g| *g == group && !g.is_empty())
+fn known_group(kinds: &Kinds, group: &str) -> Option<&'static str> {
+    kinds.all().map(|k| k.group).find(|g| *g == group && !g.is_empty())
 }
 
-fn below(group: &str, version: &str, rest: &[&str]) -> Named {
-    let Some(kind) = KINDS.iter().find(|k| k.group == group && k.version == version) else {
-        let known = group.is_empty() || known_group(group).is_some();
+fn below(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Named {
+    let Some(kind) = kinds.all().find(|k| k.group == group && k.version == version) else {
+        let known = group.is_empty() || known_group(kinds, group).is_some();
         return if known { Named::UnknownResource } else { Named::Nothing };
     };
     let (group, version) = (kind.group, kind.version);
     match rest {
         [] => Named::GroupVersion(group, version),
         ["watch"] => Named::WatchOfNothing,
-        ["watch", rest @ ..] => resource(group, version, rest, true),
-        rest => resource(group, version, rest, false),
+        ["watch", rest @ ..] => resource(kinds, group, version, rest, true),
+        rest => resource(kinds, group, version, rest, false),
     }
 }
 
-fn resource(group: &'static str, version: &'static str, parts: &[&str], watch: bool) -> Named {
+fn resource(kinds: &Kinds, group: &'static str, version: &'static str, parts: &[&str], watch: bool) -> Named {
     let found =
         |target: Option<Target>| target.map_or(Named::UnknownResource, |target| Named::Resource { target, watch });
     if let ["namespaces", namespace, plural, rest @ ..] = parts
-        && let Some(kind) = Kind::by_plural(group, version, plural)
+        && let Some(kind) = kinds.by_plural(group, version, plural)
     {
         return found(target(kind, namespace, rest).filter(|_| kind.namespaced));
     }
     let [plural, rest @ ..] = parts else { return Named::UnknownResource };
-    let Some(kind) = Kind::by_plural(group, version, plural) else { return Named::UnknownResource };
+    let Some(kind) = kinds.by_plural(group, version, plural) else { return Named::UnknownResource };
     // An object of a namespaced kind is only below its namespace.
     found(target(kind, "", rest).filter(|t| !kind.namespaced || t.name.is_empty()))
 }
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn resource_of(path: &str) -> Option<(String, bool)> {
-        match read(path) {
+        match read(&Kinds::default(), path) {
             Named::Resource { target: t, watch } => {
                 Some((format!("{} {}/{} {}", t.kind.plural, t.namespace, t.name, t.subresource), watch))
             }
@@ -145,13 +145,13 @@ mod tests {
             "/api/V1/pods",
             "/apis/apps/v9/deployments",
         ] {
-            assert_eq!(read(path), Named::UnknownResource, "{path}");
+            assert_eq!(read(&Kinds::default(), path), Named::UnknownResource, "{path}");
         }
         for path in ["/", "/nosuch", "//api/v1/pods", "/apis/nosuch.io", "/apis/nosuch.io/v1/x", "api"] {
-            assert_eq!(read(path), Named::Nothing, "{path}");
+            assert_eq!(read(&Kinds::default(), path), Named::Nothing, "{path}");
         }
-        assert_eq!(read("/apis/apps/v1"), Named::GroupVersion("apps", "v1"));
-        assert_eq!(read("/api/"), Named::CoreVersions);
-        assert_eq!(read("/api/v1/watch/"), Named::WatchOfNothing);
+        assert_eq!(read(&Kinds::default(), "/apis/apps/v1"), Named::GroupVersion("apps", "v1"));
+        assert_eq!(read(&Kinds::default(), "/api/"), Named::CoreVersions);
+        assert_eq!(read(&Kinds::default(), "/api/v1/watch/"), Named::WatchOfNothing);
     }
 }

@@ -58,6 +58,7 @@ pub(super) fn row(registry: &Registry, object: &StoredObject, carried: Carried, 
             Cell::Text(text) => Value::String(text),
             Cell::Int(number) => number.into(),
             Cell::Flag(flag) => flag.into(),
+            Cell::Value(value) => value,
         })
         .collect();
     let carried = match carried {

@@ -20,7 +20,14 @@ const RETRY_AFTER: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(in super::super) struct Caches {
     /// Guards the map only.
-    kinds: Mutex<HashMap<&'static str, Fed>>,
+    kinds: Mutex<HashMap<Name, Fed>>,
+}
+
+/// What tells caches apart: where the objects are, and for a custom resource in which form they are served.
+type Name = (&'static str, usize);
+
+fn name(kind: &'static Kind) -> Name {
+    (kind.key_prefix, kind.extension.map_or(0, |_| std::ptr::from_ref(kind).addr()))
 }
 
 #[derive(Debug)]
@@ -40,7 +47,7 @@ impl Caches {
     /// The cache of a kind. The first call sets it to work; until it is whole the store answers.
     pub(in super::super) fn of(&self, kind: &'static Kind, store: &Arc<dyn Store>) -> Arc<WatchCache> {
         let mut kinds = self.kinds.lock();
-        let fed = kinds.entry(kind.key_prefix).or_insert_with(|| {
+        let fed = kinds.entry(name(kind)).or_insert_with(|| {
             let cache = Arc::new(WatchCache::new(kind));
             let task = tokio::spawn(feed(cache.clone(), store.clone()));
             Fed { cache, task }
@@ -50,7 +57,19 @@ impl Caches {
 
     /// The cache of a kind, if somebody has needed it before.
     pub(in super::super) fn existing(&self, kind: &'static Kind) -> Option<Arc<WatchCache>> {
-        self.kinds.lock().get(kind.key_prefix).map(|fed| fed.cache.clone())
+        self.kinds.lock().get(&name(kind)).map(|fed| fed.cache.clone())
+    }
+
+    /// Lets the caches of all other kinds go.
+    pub(in super::super) fn keep(&self, is_served: impl Fn(&'static Kind) -> bool) {
+        let gone: Vec<Fed> = {
+            let mut kinds = self.kinds.lock();
+            let names: Vec<Name> =
+                kinds.iter().filter(|(_, fed)| !is_served(fed.cache.kind())).map(|(name, _)| *name).collect();
+            names.iter().filter_map(|name| kinds.remove(name)).collect()
+        };
+        // Closed outside of the lock: their watchers are woken.
+        drop(gone);
     }
 
     /// For the operator's list of watches.

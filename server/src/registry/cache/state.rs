@@ -11,6 +11,7 @@ use listwatch_proto::resource::Kind;
 use parking_lot::Mutex;
 
 use super::super::RegistryWatcher;
+use super::super::custom::served;
 use super::super::facts::Facts;
 use super::super::selection::{Selection, facts_of};
 use super::super::{EventType, Page, RegistryEvent, StoreError, StoreEvents, StoreWatch, StoreWatcher, StoredObject};
@@ -75,7 +76,8 @@ impl WatchCache {
 
     /// Begins to follow the store: `page` is the whole kind, `source` everything behind it.
     pub(super) fn load(&self, page: Page, source: Box<dyn StoreWatch>) {
-        let item = |kv: crate::storage::KeyValue| {
+        let item = |mut kv: crate::storage::KeyValue| {
+            kv.value = served(self.kind, kv.value);
             let facts = facts_of(self.kind, &kv.key, &kv.value, kv.mod_revision)?;
             Some((kv.key, Item { raw: kv.value, revision: kv.mod_revision, facts }))
         };
@@ -243,9 +245,12 @@ impl Whole {
         let kv = &event.kv;
         let kind = index.kind();
         let new = (event.kind == EventKind::Put)
-            .then(|| facts_of(kind, &kv.key, &kv.value, kv.mod_revision))
-            .flatten()
-            .map(|facts| Item { raw: kv.value.clone(), revision: kv.mod_revision, facts });
+            .then(|| {
+                let raw = served(kind, kv.value.clone());
+                let facts = facts_of(kind, &kv.key, &raw, kv.mod_revision)?;
+                Some(Item { raw, revision: kv.mod_revision, facts })
+            })
+            .flatten();
         let mut ids = Vec::new();
         let before = self.items.get(&kv.key);
         index.interested(&kv.key, before.map(|i| &i.facts), new.as_ref().map(|i| &i.facts), &mut ids);

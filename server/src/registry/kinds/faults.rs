@@ -94,6 +94,28 @@ impl Faults {
         self.push("FieldValueInvalid", field, "Invalid value".into(), detail);
     }
 
+    /// `Invalid value: "x": why`, of a value that is of another type.
+    pub(crate) fn type_invalid(&mut self, field: &Path, value: impl Into<Shown>, detail: &str) {
+        self.push("FieldValueTypeInvalid", field, format!("Invalid value: {}", value.into().0), detail);
+    }
+
+    /// Whether there are faults with which rules over the whole object make no sense (Kubernetes 1.36).
+    pub(crate) fn block_rules(&self) -> bool {
+        const BLOCKING: [&str; 5] = [
+            "FieldValueNotSupported",
+            "FieldValueRequired",
+            "FieldValueTooLong",
+            "FieldValueTooMany",
+            "FieldValueTypeInvalid",
+        ];
+        self.causes.iter().any(|cause| BLOCKING.contains(&cause.reason.as_str()))
+    }
+
+    /// Takes over the faults of another list.
+    pub(crate) fn append(&mut self, other: Faults) {
+        self.causes.extend(other.causes);
+    }
+
     /// `Unsupported value: "x": supported values: "a", "b"`. The supported ones are shown in the order given.
     pub(crate) fn not_supported(&mut self, field: &Path, value: impl Into<Shown>, supported: &[&str]) {
         let list: Vec<_> = supported.iter().map(|s| quote(s)).collect();
@@ -151,6 +173,22 @@ impl Faults {
 
 /// A value as Go prints it in a message: text is quoted, numbers and structs are not.
 pub(crate) struct Shown(pub(crate) String);
+
+impl Shown {
+    /// What kind of value it is, in place of the value.
+    pub(crate) fn of_type(value: &Value) -> Self {
+        let kind = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "boolean",
+            Value::Number(number) if number.is_f64() => "number",
+            Value::Number(_) => "integer",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        Shown(quote(kind))
+    }
+}
 
 impl From<&str> for Shown {
     fn from(text: &str) -> Self {

@@ -55,6 +55,28 @@ pub(in super::super) fn validate_new(kind: &'static Kind, rules: &dyn Strategy, 
     }
 }
 
+/// Every fault of the metadata of an object that stands inside of another one.
+pub(in super::super) fn validate_object_metadata(
+    metadata: &serde_json::Map<String, Value>,
+    path: &Path,
+    faults: &mut Faults,
+) {
+    let mut object = Object::default();
+    object.set(&["metadata"], Value::Object(metadata.clone()));
+    for (key, text) in [("generateName", object.text(&["metadata", "generateName"])), ("name", object.name())] {
+        faults.invalid_all(&path.child(key), text, names::path_segment(text));
+    }
+    if !object.namespace().is_empty() {
+        faults.invalid_all(&path.child("namespace"), object.namespace(), names::label(object.namespace(), false));
+    }
+    if object.generation() < 0 {
+        faults.invalid(&path.child("generation"), object.generation(), "must be greater than or equal to 0");
+    }
+    shared(&object, path, faults);
+    finalizers(object.finalizers(), &path.child("finalizers"), faults);
+    standard_finalizers(object.finalizers(), &path.child("finalizers"), faults);
+}
+
 /// Every fault of a change of metadata. Each round of checks tells its own, so that some are told several times, as
 /// upstream does: every update is checked as a new object and as a change, and then by the kind's own rules.
 pub(in super::super) fn validate_update(

@@ -18,6 +18,7 @@ mod discovery;
 mod downward;
 mod environment;
 mod event;
+mod extensions;
 mod faults;
 mod fields;
 mod lease;
@@ -54,10 +55,15 @@ mod volume_source;
 mod warnings;
 mod workload;
 
-#[cfg(test)]
-pub(super) use faults::quote as quoted;
-pub(super) use faults::{Faults, Path};
-pub(super) use metadata::{validate_new as validate_new_metadata, validate_update as validate_metadata_update};
+pub(super) use faults::{Faults, Path, Shown, quote as quoted};
+pub(super) use metadata::{
+    OwnMetadata, validate_new as validate_new_metadata, validate_object_metadata,
+    validate_update as validate_metadata_update,
+};
+pub(super) use names::{
+    label_1035 as label_1035_faults, qualified as qualified_name_faults, subdomain as subdomain_faults,
+};
+pub(super) use print::{AGE as AGE_COLUMN, NAME as NAME_COLUMN, since as age_since};
 pub(super) use priority_class::{SYSTEM_CLASSES, system_object as system_class_object};
 pub(super) use scale::{COLUMNS as SCALE_COLUMNS, cells as scale_cells, read as read_scale, write as write_scale};
 pub(super) use strategy::{Grace, Part, Strategy, strategy};

@@ -161,6 +161,21 @@ pub(crate) fn whole_path_segment(name: &str) -> Vec<String> {
     }
 }
 
+/// A DNS label that begins with a letter: `v1`.
+pub(crate) fn label_1035(name: &str) -> Vec<String> {
+    const LABEL_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+        alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+        validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
+    let mut faults = Vec::new();
+    if name.len() > 63 {
+        faults.push("must be no more than 63 characters".to_owned());
+    }
+    if !is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        faults.push(LABEL_1035.to_owned());
+    }
+    faults
+}
+
 /// A part of a path, or the beginning of one.
 pub(crate) fn path_segment(name: &str) -> Vec<String> {
     ["/", "%"].iter().filter(|c| name.contains(**c)).map(|c| format!("may not contain '{c}'")).collect()

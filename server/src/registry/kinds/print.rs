@@ -21,7 +21,7 @@ pub(super) const fn column(
 }
 
 /// The name column.
-pub(super) const NAME: Column = Column {
+pub(in super::super) const NAME: Column = Column {
     name: "Name",
     data_type: "string",
     format: "name",
@@ -33,7 +33,7 @@ pub(super) const NAME: Column = Column {
 };
 
 /// The age column.
-pub(super) const AGE: Column = column(
+pub(in super::super) const AGE: Column = column(
     "Age",
     "string",
     "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to \
@@ -67,7 +67,7 @@ pub(super) fn age(object: &Object, now: i64) -> Cell {
 }
 
 /// The time since a timestamp: `5m`; an absent one is unknown.
-pub(super) fn since(time: &str, now: i64) -> String {
+pub(in super::super) fn since(time: &str, now: i64) -> String {
     match parse_time(time) {
         Some(at) => duration(now - at.as_second()),
         None => UNKNOWN.to_owned(),

@@ -4,6 +4,7 @@ use listwatch_proto::resource::{Cause, Kind, Object, Status};
 use serde_json::{Value, json};
 
 use super::super::current::Current;
+use super::super::custom::custom;
 use super::super::table::{Cell, Column};
 use super::print::{AGE, NAME, age, column, number, text};
 use super::strategy::strategy;
@@ -70,8 +71,14 @@ pub(in super::super) fn write(kind: &'static Kind, current: &Current, scale: &Ob
         (status.kind, status.group) = ("Scale".into(), "autoscaling".into());
         return Err(status);
     }
-    let mut object = current.object.clone();
-    object.set(&["spec", "replicas"], Value::from(replicas));
+    let mut object = match custom(kind).and_then(|rules| rules.scale.as_ref()) {
+        Some(paths) => paths.scaled(&current.object, replicas),
+        None => {
+            let mut object = current.object.clone();
+            object.set(&["spec", "replicas"], Value::from(replicas));
+            object
+        }
+    };
     if let Some(revision) = scale.at(&["metadata", "resourceVersion"]) {
         object.set(&["metadata", "resourceVersion"], revision.clone());
     }

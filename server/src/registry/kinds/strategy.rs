@@ -3,12 +3,13 @@
 use listwatch_proto::resource::{Kind, LabelSelector, Object};
 
 use super::super::Propagation;
+use super::super::custom::custom;
 use super::super::table::{Cell, Column};
 use super::faults::Faults;
 use super::metadata::OwnMetadata;
 use super::{
-    apps, autoscaling, batch, config_map, core, deployment, discovery, event, lease, namespace, networking, node, pod,
-    policy, priority_class, rbac, replica_set, resource, runtime, storage,
+    apps, autoscaling, batch, config_map, core, deployment, discovery, event, extensions, lease, namespace, networking,
+    node, pod, policy, priority_class, rbac, replica_set, resource, runtime, storage,
 };
 
 /// Which part of an object a write may change.
@@ -89,6 +90,11 @@ pub(crate) trait Strategy: Send + Sync {
         true
     }
 
+    /// Whether a change counts as a new generation.
+    fn is_new_generation(&self, new: &Object, old: &Object) -> bool {
+        new.0.get("spec") != old.0.get("spec")
+    }
+
     /// Whether an update without resourceVersion is taken.
     fn allows_unconditional_update(&self) -> bool {
         true
@@ -159,6 +165,9 @@ pub(crate) trait Strategy: Send + Sync {
 
 /// The rules of a kind.
 pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
+    if let Some(rules) = custom(kind) {
+        return rules;
+    }
     match (kind.group, kind.kind) {
         ("", "Namespace") => &namespace::NamespaceStrategy,
         ("", "Node") => &node::NodeStrategy,
@@ -172,6 +181,7 @@ pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
         (group, name) => {
             let strategy = match group {
                 "" => core::strategy(kind.kind),
+                "apiextensions.k8s.io" => extensions::strategy(kind.kind),
                 "apps" => apps::strategy(kind.kind),
                 "autoscaling" => autoscaling::strategy(kind.kind),
                 "batch" => batch::strategy(kind.kind),

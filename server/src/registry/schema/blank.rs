@@ -40,7 +40,9 @@ fn zero(holds: &Type) -> Value {
         Type::Duration => "0s".into(),
         Type::Struct(place) => blank(*place),
         Type::Named(_, of) => zero(of),
-        Type::Bytes | Type::Time | Type::MicroTime | Type::Any | Type::List(_) | Type::Map(_) => Value::Null,
+        Type::Bytes | Type::Time | Type::MicroTime | Type::Any | Type::List(_) | Type::Map(_) | Type::SchemaOr(_) => {
+            Value::Null
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use listwatch_proto::resource::{Quantity, micro_time, time};
 use serde_json::{Map, Value};
 
 use super::json::Node;
-use super::table::{Field, Omission, Schema, Type, bare, schema};
+use super::table::{Field, Omission, Other, Schema, Type, bare, schema};
 
 /// How many strict errors are told at most (apimachinery's limit).
 const STRICT_MAX: usize = 100;
@@ -76,11 +76,12 @@ impl Decoder<'_> {
         Ok(match (wanted, node) {
             (Type::Named(name, of), _) => return self.named(name, of, node),
             (Type::Any, _) => Some(node.to_value()),
+            (Type::SchemaOr(other), _) => return self.schema_or(*other, node),
             (Type::String, Node::String(text)) => Some(Value::String(text.to_string())),
             (Type::Bool, Node::Bool(flag)) => Some(Value::Bool(*flag)),
             (Type::Int32, Node::Number(text)) => self.integer::<i32>(wanted, text),
             (Type::Int64, Node::Number(text)) => self.integer::<i64>(wanted, text),
-            (Type::Float64, Node::Number(text)) => text.parse::<f64>().ok().map(Value::from),
+            (Type::Float64, Node::Number(text)) => text.parse::<f64>().ok().map(go_float),
             (Type::Bytes, Node::String(text)) => Some(Value::String(base64_text(text)?)),
             (Type::Bytes, Node::Array(items)) => Some(self.bytes(items)),
             (Type::Struct(place), Node::Object(fields)) => Some(Value::Object(self.structure(*place, fields)?)),
@@ -134,6 +135,18 @@ impl Decoder<'_> {
             }
         }
         Ok(value)
+    }
+
+    /// A JSON schema or its other form; what is neither is as good as nothing, but for the one that may be a boolean.
+    fn schema_or(&mut self, other: Other, node: &Node<'_>) -> Result<Option<Value>, String> {
+        match (other, node) {
+            (_, Node::Object(_)) => self.value(&self.schema.json_schema(), node),
+            (Other::Bool, Node::Bool(flag)) => Ok(Some(Value::Bool(*flag))),
+            (Other::Bool, _) => Err("boolean or JSON schema expected".to_owned()),
+            (Other::Schemas, Node::Array(_)) => self.value(&Type::List(Box::new(self.schema.json_schema())), node),
+            (Other::Strings, Node::Array(_)) => self.value(&Type::List(Box::new(Type::String)), node),
+            (Other::Schemas | Other::Strings, _) => Ok(Some(Value::Null)),
+        }
     }
 
     fn integer<T: std::str::FromStr + Into<i64>>(&mut self, wanted: &Type, text: &str) -> Option<Value> {
@@ -266,6 +279,8 @@ impl Schema {
             Type::Bool => Value::from(false),
             Type::Int32 | Type::Int64 | Type::Float64 | Type::IntOrString => Value::from(0),
             Type::Bytes | Type::Time | Type::MicroTime | Type::Any | Type::List(_) | Type::Map(_) => Value::Null,
+            Type::SchemaOr(Other::Bool) => Value::from(false),
+            Type::SchemaOr(_) => Value::Null,
             Type::Quantity => Value::from("0"),
             Type::Named(_, of) => self.zero(of),
             Type::Struct(place) => Value::Object(self.zero_struct(*place)),
@@ -276,6 +291,13 @@ impl Schema {
         let fields = self.get(place).fields.iter();
         fields.filter_map(|f| self.written(f, None).map(|v| (f.name.to_owned(), v))).collect()
     }
+}
+
+/// A float as Go writes it: without a fraction where there is none.
+pub(crate) fn go_float(number: f64) -> Value {
+    /// Every whole number below it is one of both forms.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < EXACT { Value::from(number as i64) } else { Value::from(number) }
 }
 
 fn is_empty(value: &Value) -> bool {

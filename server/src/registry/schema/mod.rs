@@ -12,9 +12,9 @@
 //!   & core/v1.ProbeHandler pb=1                     the fields of a struct stand among these
 //! ```
 //!
-//! Types: `string bool int32 int64 float64`, `time microtime duration quantity intorstring any`, `*T` (absent differs
-//! from empty), `[]T` (`[]uint8` is base64), `map[K]T`, and names. Words: `omit` (left out when empty), `zero` (left out
-//! also as an empty struct), `pb=` (protobuf number), `patch=` and `list=` and `map=` (how strategic merge and apply
+//! Types: `string bool int32 int64 float64`, `time microtime duration quantity intorstring any`, `schemaorbool
+//! schemaorarray schemaorstrings`, `*T` (absent differs from empty), `[]T` (`[]uint8` is base64), `map[K]T`, and names.
+//! Words: `omit` (left out when empty), `zero` (left out also as an empty struct), `pb=` (protobuf number), `patch=` and `list=` and `map=` (how strategic merge and apply
 //! treat it), `default=` (JSON).
 //!
 //! Invariant: an object that has passed [`decode`] has exactly the form in which Kubernetes would print it.

@@ -11,6 +11,7 @@ pub(crate) fn name_of(struct_name: &str) -> String {
     let (package, rest) = struct_name.split_once('/').unwrap_or(("", struct_name));
     match package {
         "meta" => format!("io.k8s.apimachinery.pkg.apis.meta.{rest}"),
+        "apiextensions" => format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{rest}"),
         _ => format!("io.k8s.api.{package}.{rest}"),
     }
 }
@@ -45,6 +46,7 @@ pub(crate) fn schemas(roots: &[&str]) -> Map<String, Value> {
 fn note(holds: &Type, waiting: &mut Vec<usize>) {
     match holds {
         Type::Struct(place) => waiting.push(*place),
+        Type::SchemaOr(_) => note(&schema().json_schema(), waiting),
         Type::Named(_, of) | Type::List(of) | Type::Map(of) => note(of, waiting),
         _ => {}
     }
@@ -101,6 +103,8 @@ fn of(holds: &Type) -> Value {
         Type::Quantity => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
         Type::IntOrString => json!({"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"}),
         Type::Any => json!({"type": "object"}),
+        // A schema, a boolean or a list: no type says that.
+        Type::SchemaOr(_) => json!({}),
         Type::List(items) => json!({"type": "array", "items": of(items)}),
         Type::Map(values) => json!({"type": "object", "additionalProperties": of(values)}),
         Type::Struct(place) => {

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::table::{Field, Omission, Type, schema};
+use super::table::{Field, Omission, Other, Type, schema};
 
 /// What every body begins with.
 pub(crate) const MAGIC: [u8; 4] = *b"k8s\0";
@@ -195,7 +195,7 @@ fn value(of: &Type, wire: Wire, depth: usize) -> Result<Value, Malformed> {
         (Type::String, Wire::Bytes(bytes)) => string(bytes).into(),
         (Type::Bool, Wire::Number(number)) => (number != 0).into(),
         (Type::Int32 | Type::Int64, Wire::Number(number)) => number.cast_signed().into(),
-        (Type::Float64, Wire::Number(number)) => json!(f64::from_bits(number)),
+        (Type::Float64, Wire::Number(number)) => super::decode::go_float(f64::from_bits(number)),
         (Type::Bytes, Wire::Bytes(bytes)) => STANDARD.encode(bytes).into(),
         (Type::Struct(place), Wire::Bytes(bytes)) => Value::Object(message(*place, bytes, depth + 1)?),
         (Type::Time, Wire::Bytes(bytes)) => time(bytes, false)?,
@@ -203,6 +203,7 @@ fn value(of: &Type, wire: Wire, depth: usize) -> Result<Value, Malformed> {
         (Type::Duration, Wire::Bytes(bytes)) => format!("{}ns", numbers(bytes)?.0).into(),
         (Type::Quantity, Wire::Bytes(bytes)) => texts(bytes, 1)?.into(),
         (Type::IntOrString, Wire::Bytes(bytes)) => int_or_string(bytes)?,
+        (Type::SchemaOr(other), Wire::Bytes(bytes)) => schema_or(*other, bytes, depth)?,
         (Type::Any, Wire::Bytes(bytes)) => {
             let raw = fields(bytes)?.into_iter().find_map(|(number, wire)| match (number, wire) {
                 (1, Wire::Bytes(raw)) => Some(raw),
@@ -213,6 +214,22 @@ fn value(of: &Type, wire: Wire, depth: usize) -> Result<Value, Malformed> {
         }
         (other, _) => return Err(wrong(&other.go_name())),
     })
+}
+
+/// A JSON schema or the other form: a message with a field for each.
+fn schema_or(other: Other, bytes: &[u8], depth: usize) -> Result<Value, Malformed> {
+    let of = schema().json_schema();
+    let (mut held, mut several) = (Value::Null, Vec::new());
+    for (number, wire) in fields(bytes)? {
+        match (other, number) {
+            (Other::Bool, 1) => held = value(&Type::Bool, wire, depth)?,
+            (Other::Bool, 2) | (Other::Schemas | Other::Strings, 1) => held = value(&of, wire, depth)?,
+            (Other::Schemas, 2) => several.push(value(&of, wire, depth)?),
+            (Other::Strings, 2) => several.push(value(&Type::String, wire, depth)?),
+            _ => {}
+        }
+    }
+    Ok(if several.is_empty() { held } else { Value::Array(several) })
 }
 
 /// The first two numbers of a message.

@@ -22,6 +22,7 @@ const TABLES: &[&str] = &[
     include_str!("tables/rbac_v1.txt"),
     include_str!("tables/authentication_v1.txt"),
     include_str!("tables/authorization_v1.txt"),
+    include_str!("tables/apiextensions_v1.txt"),
 ];
 
 /// All tables.
@@ -98,6 +99,8 @@ pub(crate) enum Type {
     IntOrString,
     /// Whatever JSON it is.
     Any,
+    /// A JSON schema, or the other form that may stand in its place.
+    SchemaOr(Other),
     /// A named type, with what it stands for.
     Named(&'static str, Box<Type>),
     List(Box<Type>),
@@ -105,6 +108,20 @@ pub(crate) enum Type {
     /// By its place in the schema.
     Struct(usize),
 }
+
+/// What may stand in place of a JSON schema (apiextensions/v1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Other {
+    /// `additionalProperties: true`.
+    Bool,
+    /// `items: [{…}]`.
+    Schemas,
+    /// `dependencies: {a: [b]}`.
+    Strings,
+}
+
+/// The struct that a JSON schema is decoded as.
+pub(crate) const JSON_SCHEMA: &str = "apiextensions/v1.JSONSchemaProps";
 
 /// The schema, read at first use.
 pub(crate) fn schema() -> &'static Schema {
@@ -116,6 +133,11 @@ impl Schema {
     /// The struct of a name such as `core/v1.Pod`.
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         self.names.get(name).copied()
+    }
+
+    /// The struct of a JSON schema.
+    pub(crate) fn json_schema(&self) -> Type {
+        Type::Struct(self.find(JSON_SCHEMA).expect("the tables declare what a JSON schema is"))
     }
 
     /// A struct by its place.
@@ -240,6 +262,9 @@ impl Known<'_> {
             "quantity" => Type::Quantity,
             "intorstring" => Type::IntOrString,
             "any" => Type::Any,
+            "schemaorbool" => Type::SchemaOr(Other::Bool),
+            "schemaorarray" => Type::SchemaOr(Other::Schemas),
+            "schemaorstrings" => Type::SchemaOr(Other::Strings),
             "types.UID" | "types.NodeName" => Type::Named(text, Box::new(Type::String)),
             _ => self.composed(text),
         }
@@ -272,6 +297,9 @@ impl Type {
             Type::Bytes => "[]uint8".into(),
             Type::Time | Type::MicroTime | Type::Duration | Type::Quantity | Type::IntOrString => "string".into(),
             Type::Any => "interface {}".into(),
+            Type::SchemaOr(Other::Bool) => "v1.JSONSchemaPropsOrBool".into(),
+            Type::SchemaOr(Other::Schemas) => "v1.JSONSchemaPropsOrArray".into(),
+            Type::SchemaOr(Other::Strings) => "v1.JSONSchemaPropsOrStringArray".into(),
             Type::Named(name, _) => name.split_once('/').map_or(*name, |(_, n)| n).to_owned(),
             Type::List(of) => format!("[]{}", of.go_name()),
             Type::Map(of) => format!("map[string]{}", of.go_name()),

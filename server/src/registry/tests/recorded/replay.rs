@@ -167,6 +167,7 @@ impl Case {
         let cell = |cell: &crate::registry::Cell| match cell {
             crate::registry::Cell::Text(text) => json!(text),
             crate::registry::Cell::Int(number) => json!(number),
+            crate::registry::Cell::Value(value) => value.clone(),
             crate::registry::Cell::Flag(flag) => json!(flag),
         };
         let rows: Vec<Value> =

@@ -1,0 +1,13 @@
+//! The kinds of the API group `apiextensions.k8s.io`, a file each.
+
+use super::strategy::Strategy;
+
+mod custom_resource_definition;
+
+/// The rules of a kind of this group.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
+    match kind {
+        "CustomResourceDefinition" => Some(&custom_resource_definition::CustomResourceDefinitionStrategy),
+        _ => None,
+    }
+}

@@ -1,0 +1,30 @@
+//! Structural schemas: what a CustomResourceDefinition says about its objects (`openAPIV3Schema`), and what follows from
+//! it for an object: defaults, pruning, validation (Kubernetes 1.36, apiextensions-apiserver and kube-openapi).
+//!
+//! * `schema`: a schema in memory, read from its JSON once
+//! * `prune`: what the schema does not name goes, and is told; `default` fills in what was left out
+//! * `check`: types and values, in the words of the OpenAPI validator; `formats`, `lists` and `embedded` are its parts
+//! * `rules`: the rules in CEL
+//!
+//! Pure: a schema and values in, values and faults out; nothing here knows the registry.
+//!
+//! Invariant: no schema and no value, however deep or odd, makes any of this panic or recurse without bound: both come
+//! from JSON whose depth is bounded when it is read.
+
+mod check;
+mod default;
+mod embedded;
+mod formats;
+mod lists;
+mod prune;
+mod rules;
+mod schema;
+
+pub(super) use check::{Finding, What, check, check_change};
+pub(super) use default::{default, drop_nulls};
+pub(super) use embedded::{coerce as coerce_embedded, validate as validate_embedded};
+pub(super) use formats::{is_known as is_known_format, is_supported as is_supported_format};
+pub(super) use lists::validate as validate_lists;
+pub(super) use prune::prune;
+pub(super) use rules::{Rules, RulesFault};
+pub(super) use schema::{Additional, Schema};
