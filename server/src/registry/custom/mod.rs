@@ -31,5 +31,5 @@ pub(super) use body::refuse;
 pub(super) use form::{served, stored};
 pub(super) use json_path::JsonPath;
 pub(crate) use kinds::Kinds;
-pub(super) use resource::{CustomResource, custom};
+pub(super) use resource::{CustomResource, custom, tell};
 pub(super) use settle::{Definitions, marked};

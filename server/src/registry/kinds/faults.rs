@@ -111,6 +111,11 @@ impl Faults {
         self.causes.iter().any(|cause| BLOCKING.contains(&cause.reason.as_str()))
     }
 
+    /// In the order of their texts.
+    pub(crate) fn sort(&mut self) {
+        self.causes.sort_by_cached_key(|cause| format!("{}: {}", cause.field, cause.message));
+    }
+
     /// Takes over the faults of another list.
     pub(crate) fn append(&mut self, other: Faults) {
         self.causes.extend(other.causes);

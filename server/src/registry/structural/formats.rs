@@ -52,7 +52,7 @@ pub(in super::super) fn is_supported(kind: &str, format: &str) -> bool {
 }
 
 /// Whether it is a format of texts.
-pub(in super::super) fn is_known(format: &str) -> bool {
+pub(super) fn is_known(format: &str) -> bool {
     !format.is_empty() && TEXTS.contains(&plain(format).as_str())
 }
 

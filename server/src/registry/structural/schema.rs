@@ -126,14 +126,6 @@ impl Schema {
             (None, _) => None,
         }
     }
-
-    /// Whether any field below has a default, so that reading an object may add to it.
-    pub(in super::super) fn has_defaults(&self) -> bool {
-        self.default.is_some()
-            || self.properties.values().any(Schema::has_defaults)
-            || self.items.as_ref().is_some_and(|items| items.has_defaults())
-            || matches!(&self.additional, Some(Additional::Of(schema)) if schema.has_defaults())
-    }
 }
 
 impl Asks {

@@ -8,6 +8,7 @@ use super::super::faults::Faults;
 use super::super::names;
 use super::super::print::{AGE, NAME, text};
 use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
+use super::{definition_schema, definition_spec};
 
 pub(super) struct CustomResourceDefinitionStrategy;
 
@@ -54,9 +55,30 @@ impl Strategy for CustomResourceDefinitionStrategy {
         }
     }
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        definition_spec::validate(object, None, faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        if part == Part::Status {
+            definition_spec::status(new, faults);
+        } else {
+            definition_spec::validate(new, Some(old), faults);
+        }
+    }
+
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        unknown_formats(object).into_iter().map(|format| format!("unrecognized format {format:?}")).collect()
+    }
+
+    fn update_warnings(&self, part: Part, new: &Object, old: &Object) -> Vec<String> {
+        if part == Part::Status {
+            return Vec::new();
+        }
+        let known = unknown_formats(old);
+        let added = unknown_formats(new).into_iter().filter(|format| !known.contains(format));
+        added.map(|format| format!("unrecognized format {format:?}")).collect()
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
@@ -77,6 +99,12 @@ impl Strategy for CustomResourceDefinitionStrategy {
     fn cells(&self, object: &Object, _now: i64) -> Vec<Cell> {
         vec![text(object.name()), text(object.creation_timestamp())]
     }
+}
+
+/// Formats of its schemas that mean nothing.
+fn unknown_formats(object: &Object) -> Vec<String> {
+    let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
+    definition_schema::unknown_formats(versions.map_or(&[], Vec::as_slice))
 }
 
 /// The name of the version in which objects are stored.
