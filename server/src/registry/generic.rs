@@ -274,7 +274,11 @@ impl Registry {
     /// carries.
     pub(crate) fn blank(&self, kind: &'static Kind, revision: i64, annotations: &[(&str, &str)]) -> StoredObject {
         let rules = strategy(kind);
-        let mut blank = Object::from_value(super::schema::blank::of(rules.schema())).unwrap_or_default();
+        let mut blank = match custom(kind) {
+            // Nothing is known of it but that it is an object.
+            Some(_) => Object::default(),
+            None => Object::from_value(super::schema::blank::of(rules.schema())).unwrap_or_default(),
+        };
         blank.set(&["apiVersion"], kind.api_version());
         blank.set(&["kind"], kind.kind);
         blank.set(&["metadata"], serde_json::json!({}));
@@ -283,15 +287,6 @@ impl Registry {
             blank.set(&["metadata", "annotations", key], *value);
         }
         StoredObject::of(kind, blank, revision)
-    /// An object of a kind with nothing in it, as Kubernetes writes one: what a bookmark carries.
-    pub(crate) fn blank(&self, kind: &'static Kind) -> serde_json::Value {
-        let mut blank = match custom(kind) {
-            Some(_) => serde_json::json!({}),
-            None => super::schema::blank::of(strategy(kind).schema()),
-        };
-        blank["kind"] = kind.kind.into();
-        blank["apiVersion"] = kind.api_version().into();
-        blank
     }
 
     /// The body of a delete as what it asks, over what was asked beside it.
