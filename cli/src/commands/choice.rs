@@ -52,6 +52,8 @@ impl SelectionArgs {
             let problem = "when paths are provided as input, you may not specify resource arguments as well";
             return Err(Failure::usage(problem));
         }
+        // Who has no server yet is told so later; until then only the kinds of the table are known.
+        let _ = Session::open(&self.session);
         let named: usize = parse_targets(words)?.iter().map(|target| target.names.len()).sum();
         if named > 0 && (self.all || !self.field_selector.is_empty()) {
             return Err(Failure::usage("name cannot be provided when a selector is specified"));

@@ -12,7 +12,7 @@ use listwatch_proto::resource::{Kind, Object, ObjectKey};
 use serde_json::Value;
 
 use super::failure::{Failure, Report};
-use super::session::Session;
+use super::session::{Session, learn_kinds};
 use super::strict_value::{StrictValue, too_deep};
 
 /// Where objects are read from.
@@ -277,6 +277,9 @@ fn collect(value: Value, source: &str, document: &Document<'_>, objects: &mut Ve
 
 /// Finds the kind and settles the namespace.
 fn place(mut object: Object, source: &str, session: &Session) -> Result<Manifest, Failure> {
+    if object.kind().is_none() {
+        learn_kinds();
+    }
     let Some(kind) = object.kind() else {
         return Err(Failure::plain(format!(
             "resource mapping not found for name: \"{}\" namespace: \"{}\" from \"{source}\": no matches for kind \

@@ -1,10 +1,12 @@
 //! What every command on objects shares: the connection, the namespace, and how objects are named.
 
 use std::path::PathBuf;
+use std::sync::{Once, OnceLock};
+use std::time::Duration;
 
 use clap::Args;
-use listwatch_components::client::{Api, Client};
-use listwatch_proto::resource::{KINDS, Kind, Object, ObjectKey, Reason};
+use listwatch_components::client::{Api, Client, ClientConfig};
+use listwatch_proto::resource::{KINDS, Kind, LearnedKind, Object, ObjectKey, Reason, learned};
 
 use super::failure::{Failure, with_causes};
 use crate::connection::ConnectionArgs;
@@ -47,6 +49,7 @@ impl Session {
     pub(crate) fn open(args: &SessionArgs) -> Result<Session, Failure> {
         let found = args.connection.command(args.cluster.as_deref(), args.data_dir.as_deref());
         let (config, namespace) = found.map_err(|e| Failure::plain(with_causes(e.as_ref())))?;
+        let _ = SERVER.set(config.clone());
         let client = Client::new(&config)?.with_warnings(|warning| tell!("Warning: {warning}"));
         let is_namespace_given = args.namespace.is_some();
         Ok(Session { client, namespace: args.namespace.clone().unwrap_or(namespace), is_namespace_given })
@@ -102,8 +105,37 @@ pub(crate) fn full_name(kind: &Kind, name: &str) -> String {
     }
 }
 
+/// The server of this command, once it is known.
+static SERVER: OnceLock<ClientConfig> = OnceLock::new();
+/// How long the server may take to say what it serves.
+const LEARN_MAX: Duration = Duration::from_secs(10);
+
+/// Asks the server once what it serves beside the kinds of the table. What it says is found by name from then on.
+pub(crate) fn learn_kinds() {
+    static ASKED: Once = Once::new();
+    let Some(config) = SERVER.get() else { return };
+    ASKED.call_once(|| {
+        // Names are looked up in the middle of things, where nothing can be waited for; so it is waited for elsewhere.
+        let asking = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+            runtime.block_on(async {
+                let client = Client::new(config).ok()?;
+                let answer = tokio::time::timeout(LEARN_MAX, client.discover()).await.ok()?.ok()?;
+                Some(answer.resources)
+            })
+        });
+        // A server that does not answer is told of by what the command does next.
+        if let Ok(Some(resources)) = asking.join() {
+            learned::learn(resources.into_iter().map(LearnedKind::from));
+        }
+    });
+}
+
 /// The kind that a person names.
 pub(crate) fn kind_named(word: &str) -> Result<&'static Kind, Failure> {
+    if Kind::by_name(word).is_none() {
+        learn_kinds();
+    }
     Kind::by_name(word).ok_or_else(|| Failure::plain(format!("the server doesn't have a resource type \"{word}\"")))
 }
 
@@ -123,7 +155,12 @@ pub(crate) fn parse_targets(words: &[String]) -> Result<Vec<Target>, Failure> {
     let Some((kinds, names)) = words.split_first() else { return Ok(Vec::new()) };
     let mut targets = Vec::new();
     for word in kinds.split(',').filter(|w| !w.is_empty()) {
-        let in_category: Vec<_> = KINDS.iter().filter(|k| k.categories.contains(&word)).collect();
+        let is_in = |k: &&'static Kind| k.categories.contains(&word);
+        let mut in_category: Vec<&'static Kind> = KINDS.iter().filter(is_in).collect();
+        if !in_category.is_empty() || Kind::by_name(word).is_none() {
+            learn_kinds();
+            in_category.extend(learned::learned().into_iter().filter(is_in));
+        }
         if in_category.is_empty() {
             targets.push(Target { kind: kind_named(word)?, names: names.to_vec() });
         } else {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::learned::Extension;
+use super::learned::{self, Extension};
 use super::rows::KINDS;
 
 /// Facts about one kind of object (Kubernetes 1.36).
@@ -135,12 +135,15 @@ impl Kind {
 
     /// The kind of a plural in a group. An empty version means the served one.
     pub fn by_plural(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
-        KINDS.iter().find(|k| k.group == group && k.plural == plural && (version.is_empty() || version == k.version))
+        let is_meant =
+            |k: &Kind| k.group == group && k.plural == plural && (version.is_empty() || version == k.version);
+        KINDS.iter().find(|k| is_meant(k)).or_else(|| learned::find(is_meant))
     }
 
     /// The kind of an object's `apiVersion` and `kind`.
     pub fn by_api_version(api_version: &str, kind: &str) -> Option<&'static Kind> {
-        KINDS.iter().find(|k| k.kind == kind && k.api_version() == api_version)
+        let is_meant = |k: &Kind| k.kind == kind && k.api_version() == api_version;
+        KINDS.iter().find(|k| is_meant(k)).or_else(|| learned::find(is_meant))
     }
 
     /// The kind that a person names: plural, singular, short name or kind in any case, alone or with `.group` or
@@ -148,7 +151,7 @@ impl Kind {
     pub fn by_name(name: &str) -> Option<&'static Kind> {
         let lower = name.to_ascii_lowercase();
         let (word, rest) = lower.split_once('.').map_or((lower.as_str(), None), |(w, r)| (w, Some(r)));
-        KINDS.iter().find(|k| k.answers_to(word, rest))
+        KINDS.iter().find(|k| k.answers_to(word, rest)).or_else(|| learned::find(|k| k.answers_to(word, rest)))
     }
 
     /// Whether a person means this kind by a name, as [`Kind::by_name`] has it.

@@ -3,14 +3,18 @@
 //! A row of such a kind lives as long as the program, as those of the table do: whoever holds a `&'static Kind` need not
 //! know where it came from. So rows are never given back.
 //!
+//! A program that speaks to a server [`learn`]s what it serves; from then on [`Kind::by_name`] and its like find these
+//! kinds behind those of the table.
+//!
 //! Invariant: learning is bounded ([`LEARNED_MAX`]), and the same facts learned again are the same row.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 use super::kind::{Kind, Storage};
+use super::rows::KINDS;
 
 /// Rows that are learned at most: far more than a cluster has kinds, and no more than some megabytes.
 pub const LEARNED_MAX: usize = 10_000;
@@ -107,6 +111,47 @@ impl LearnedKind {
     }
 }
 
+/// What was learned last.
+static LEARNED: RwLock<Vec<&'static Kind>> = RwLock::new(Vec::new());
+
+/// Takes note of the kinds that a server serves beside those of the table, in place of what was learned before.
+pub fn learn(kinds: impl IntoIterator<Item = LearnedKind>) {
+    let table = |kind: &LearnedKind| {
+        KINDS.iter().any(|k| k.group == kind.group && k.version == kind.version && k.plural == kind.plural)
+    };
+    let rows: Vec<_> = kinds.into_iter().filter(|kind| !table(kind)).filter_map(LearnedKind::row).collect();
+    *LEARNED.write().unwrap_or_else(PoisonError::into_inner) = rows;
+}
+
+/// The kinds that were learned last.
+pub fn learned() -> Vec<&'static Kind> {
+    LEARNED.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// The first of the learned kinds of which this holds.
+pub(super) fn find(holds: impl Fn(&Kind) -> bool) -> Option<&'static Kind> {
+    LEARNED.read().unwrap_or_else(PoisonError::into_inner).iter().copied().find(|kind| holds(kind))
+}
+
+impl From<crate::v1::ResourceInfo> for LearnedKind {
+    /// What a server tells of a kind in its list.
+    fn from(info: crate::v1::ResourceInfo) -> Self {
+        LearnedKind {
+            group: info.group,
+            version: info.version,
+            list_kind: String::new(),
+            kind: info.kind,
+            plural: info.plural,
+            singular: info.singular,
+            short_names: info.short_names,
+            namespaced: info.namespaced,
+            subresources: info.subresources,
+            categories: info.categories,
+            is_view: false,
+        }
+    }
+}
+
 /// A text that is kept for good.
 pub fn text(text: String) -> &'static str {
     Box::leak(text.into_boxed_str())
@@ -138,6 +183,16 @@ mod tests {
         assert!(std::ptr::eq(a, b));
         assert_eq!(a.key("n", "x"), "/registry/example.com/widgets/n/x");
         assert_ne!(learned("Gadget").row(), Some(a));
+    }
+
+    #[test]
+    fn what_was_learned_is_found_behind_the_table() {
+        let pods =
+            LearnedKind { kind: "Pod".into(), version: "v1".into(), plural: "pods".into(), ..LearnedKind::default() };
+        learn([pods, LearnedKind { short_names: vec!["spr".into()], ..learned("Sprocket") }]);
+        assert_eq!(Kind::by_name("spr").map(|k| k.kind), Some("Sprocket"));
+        assert_eq!(Kind::by_api_version("example.com/v1", "Sprocket").map(|k| k.plural), Some("sprockets"));
+        assert_eq!(super::learned().len(), 1, "the table's own kinds are not learned");
     }
 
     #[test]

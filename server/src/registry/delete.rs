@@ -147,10 +147,10 @@ impl Registry {
     fn step(&self, kind: &'static Kind, old: &Object, options: &DeleteOptions) -> Step {
         let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let mut new = old.clone();
-        // Nobody collects what Events own.
+        // Nobody collects what Events and custom resources own.
         let settled = old.finalizers().any(|f| f == FOREGROUND || f == ORPHAN);
         let own = strategy(kind).default_propagation().filter(|_| !settled);
-        let propagation = options.propagation.or(own).filter(|_| kind.kind != "Event");
+        let propagation = options.propagation.or(own).filter(|_| kind.kind != "Event" && kind.extension.is_none());
         set_finalizers(&mut new, propagation);
         if old.is_terminating() {
             return self.shorten(kind, old, new, asked);

@@ -48,6 +48,8 @@ pub(crate) async fn run(args: &DescribeArgs) -> Result<ExitCode, Failure> {
              supported resources.",
         ));
     }
+    // Who has no server yet is told so later; until then only the kinds of the table are known.
+    let _ = Session::open(&args.session);
     let targets = parse_targets(&args.words)?;
     if !args.selector.is_empty() && targets.iter().any(|t| !t.names.is_empty()) {
         return Err(Failure::usage("name cannot be provided when a selector is specified"));

@@ -97,6 +97,8 @@ pub(crate) async fn run(args: &GetArgs) -> Result<ExitCode, Failure> {
     }
     let printer = args.output.as_deref().map(|text| Printer::parse(text, args.no_headers)).transpose()?;
     let sort_key = args.sort_by.as_deref().map(SortKey::parse).transpose().map_err(Failure::usage)?;
+    // Who has no server yet is told so later; until then only the kinds of the table are known.
+    let _ = Session::open(&args.session);
     let targets = parse_targets(&args.words)?;
     let has_names = targets.iter().any(|t| !t.names.is_empty());
     if (has_names || !args.files.is_empty()) && !(args.selector.is_empty() && args.field_selector.is_empty()) {

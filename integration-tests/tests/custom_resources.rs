@@ -1,0 +1,166 @@
+//! Custom resources through both doors: kubectl speaks REST, `lw` speaks gRPC, both to the same cluster, over a restart.
+//!
+//! Where kubectl is not installed its part says so and is left out.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use listwatch_integration_tests::{Cluster, eventually};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+const DEFINITION: &str = r#"
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.stable.example.com}
+spec:
+  group: stable.example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, shortNames: [wd], categories: [all]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources:
+      status: {}
+      scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}
+    additionalPrinterColumns:
+    - {name: Size, type: integer, jsonPath: .spec.size}
+    - {name: Color, type: string, jsonPath: .spec.color}
+    selectableFields: [{jsonPath: .spec.color}]
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            description: What the widget should be.
+            required: [size]
+            x-kubernetes-validations:
+            - {rule: "self.size <= 7 || self.color == 'red'", message: big widgets are red}
+            properties:
+              size: {type: integer, minimum: 1, maximum: 10}
+              color: {type: string, enum: [red, blue], default: blue}
+              replicas: {type: integer}
+          status:
+            type: object
+            properties:
+              replicas: {type: integer}
+"#;
+
+fn widget(name: &str, spec: &str) -> String {
+    format!("{{apiVersion: stable.example.com/v1, kind: Widget, metadata: {{name: {name}}}, spec: {spec}}}\n")
+}
+
+struct Shell {
+    cluster: Cluster,
+    home: tempfile::TempDir,
+}
+
+impl Shell {
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        std::fs::write(&path, text).expect("the folder can be written");
+        path
+    }
+
+    fn kubectl(&self, args: &[&str]) -> Output {
+        let mut command = Command::new("kubectl");
+        command.args(args).env("KUBECONFIG", self.cluster.data_dir().join("kubeconfig")).env("HOME", self.home.path());
+        command.output().expect("kubectl starts")
+    }
+
+    #[track_caller]
+    fn run(&self, args: &[&str]) -> String {
+        let output = self.kubectl(args);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kubectl {args:?}: {out}{err}");
+        out.into_owned()
+    }
+
+    #[track_caller]
+    fn refuse(&self, args: &[&str]) -> String {
+        let output = self.kubectl(args);
+        assert!(!output.status.success(), "kubectl {args:?} must fail");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+}
+
+fn kubectl_is_there() -> bool {
+    if Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|output| output.status.success()) {
+        return true;
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "kubectl is not installed");
+    println!("SKIPPED: kubectl is not installed");
+    false
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the test's own paths are text")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_defined_kind_is_served_through_both_doors_and_over_a_restart() -> anyhow::Result<()> {
+    let mut shell = Shell { cluster: Cluster::start(&[])?, home: tempfile::tempdir()? };
+    let definition = shell.file("definition.yaml", DEFINITION);
+    let small = shell.file("small.yaml", &widget("small", "{size: 2}"));
+    let big = shell.file("big.yaml", &widget("big", "{size: 9}"));
+    let unknown = shell.cluster.output(&["get", "widgets"])?;
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("doesn't have a resource type \"widgets\""));
+
+    // gRPC.
+    shell.cluster.lw(&["apply", "-f", text(&definition)])?;
+    assert_eq!(shell.cluster.lw(&["apply", "-f", text(&small)])?, "widget.stable.example.com/small created\n");
+    let table = shell.cluster.lw(&["get", "wd"])?;
+    let words: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words, [vec!["NAME", "SIZE", "COLOR"], vec!["small", "2", "blue"]], "{table}");
+    let refused = shell.cluster.output(&["apply", "-f", text(&big)])?;
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("big widgets are red"), "{told}");
+
+    if kubectl_is_there() {
+        through_kubectl(&shell);
+    }
+
+    shell.cluster.stop_and_restart()?;
+    let names = shell.cluster.lw(&["get", "widgets", "--field-selector", "spec.color=blue", "-o", "name"])?;
+    assert_eq!(names, "widget.stable.example.com/small\n", "the kind is there before anybody asks");
+    shell.cluster.lw(&["delete", "crd", "widgets.stable.example.com"])?;
+    eventually(LIMIT, "definition and objects are gone", || async {
+        let outcome = shell.cluster.output(&["get", "widgets"]).map_err(|error| error.to_string())?;
+        let told = String::from_utf8_lossy(&outcome.stderr).into_owned();
+        if told.contains("doesn't have a resource type") { Ok(()) } else { Err(told) }
+    })
+    .await;
+    // The same definition anew finds nothing left of the old one.
+    shell.cluster.lw(&["apply", "-f", text(&definition)])?;
+    assert_eq!(shell.cluster.lw(&["get", "widgets", "-o", "name"])?, "");
+    Ok(())
+}
+
+fn through_kubectl(shell: &Shell) {
+    shell.run(&["wait", "--for=condition=Established", "crd/widgets.stable.example.com", "--timeout=10s"]);
+    let table = shell.run(&["get", "wd", "--no-headers"]);
+    assert_eq!(table.split_whitespace().collect::<Vec<_>>(), ["small", "2", "blue"]);
+    let explained = shell.run(&["explain", "widgets.spec"]);
+    assert!(
+        explained.contains("What the widget should be.") && explained.contains("size\t<integer> -required-"),
+        "{explained}"
+    );
+    let red = shell.file("red.yaml", &widget("red", "{size: 9, color: red}"));
+    assert_eq!(shell.run(&["apply", "-f", text(&red)]), "widget.stable.example.com/red created\n");
+    let patch = ["patch", "widget", "red", "--type=merge", "-p", r#"{"spec":{"size":11}}"#];
+    let told = shell.refuse(&patch);
+    assert!(told.contains("spec.size in body should be less than or equal to 10"), "{told}");
+    let wrong = shell.file("wrong.yaml", &widget("wrong", "{size: 1, colour: red}"));
+    let told = shell.refuse(&["create", "-f", text(&wrong)]);
+    assert!(told.contains("unknown field \"spec.colour\""), "{told}");
+    assert_eq!(shell.run(&["scale", "widget/red", "--replicas=3"]), "widget.stable.example.com/red scaled\n");
+    assert_eq!(shell.run(&["get", "widget", "red", "-o", "jsonpath={.spec.replicas} {.metadata.generation}"]), "3 2");
+    let told = shell.run(&["get", "widgets", "--field-selector=spec.color=red", "-o", "name"]);
+    assert_eq!(told, "widget.stable.example.com/red\n");
+    assert!(shell.run(&["get", "all", "-o", "name"]).contains("widget.stable.example.com/red"));
+    assert!(shell.run(&["api-resources", "--api-group=stable.example.com"]).contains("widgets"));
+    assert_eq!(shell.run(&["delete", "widget", "red"]), "widget.stable.example.com \"red\" deleted\n");
+}
