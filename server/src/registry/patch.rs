@@ -31,6 +31,13 @@ enum Form {
 }
 
 impl Registry {
+    /// 415: a form of patch that custom resources do not take.
+    pub(crate) fn unsupported_custom_patch() -> Status {
+        let message = "the body of the request was in an unknown format - accepted media types include: \
+                       application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+        Status::new(Reason::UnsupportedMediaType, message)
+    }
+
     /// Changes an object or a part of it.
     pub(super) async fn patch_object(
         &self,
@@ -42,9 +49,7 @@ impl Registry {
         let (kind, scale) = (target.kind, target.subresource == "scale");
         let part = if scale { Part::Main } else { part(target)? };
         if custom(kind).is_some() && patch.kind == PatchKind::Strategic && !scale {
-            let message = "the body of the request was in an unknown format - accepted media types include: \
-                           application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-            return Err(Status::new(Reason::UnsupportedMediaType, message));
+            return Err(Self::unsupported_custom_patch());
         }
         let difference = Difference::read(patch)?;
         let mut warnings = Vec::new();

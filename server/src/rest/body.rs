@@ -64,6 +64,11 @@ pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> 
     match media_type(headers) {
         "application/json" => Ok(bytes),
         "application/yaml" => from_yaml(&bytes),
+        _ if kind.extension.is_some() => {
+            let message = "the body of the request was in an unknown format - accepted media types include: \
+                           application/json, application/yaml";
+            Err(Status::new(Reason::UnsupportedMediaType, message))
+        }
         "application/vnd.kubernetes.protobuf" => Ok(Registry::from_protobuf(kind, &bytes)?.to_string().into()),
         _ => {
             let message = "the body of the request was in an unknown format - accepted media types include: \
@@ -77,12 +82,13 @@ pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> 
 ///
 /// # Errors
 /// `UnsupportedMediaType`.
-pub(super) fn patch_kind(headers: &HeaderMap) -> Result<PatchKind, Status> {
+pub(super) fn patch_kind(kind: &'static Kind, headers: &HeaderMap) -> Result<PatchKind, Status> {
     match media_type(headers) {
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
         "application/apply-patch+yaml" => Ok(PatchKind::Apply),
+        _ if kind.extension.is_some() => Err(Registry::unsupported_custom_patch()),
         _ => Err(Status::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
     }
 }

@@ -52,7 +52,7 @@ impl Ask<'_> {
 
     pub(super) async fn patch(&self, request: Request) -> Result<Response, Status> {
         let options = self.query.write_options()?;
-        let kind = body::patch_kind(request.headers())?;
+        let kind = body::patch_kind(self.target.kind, request.headers())?;
         let mut bytes = body::bytes(request).await?;
         if kind == PatchKind::Apply {
             bytes = body::from_yaml(&bytes)?;
