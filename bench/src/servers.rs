@@ -30,6 +30,8 @@ impl Server {
         let folder = tempfile::tempdir_in(dir).context("make a data folder")?;
         let mut child = Command::new(binary)
             .args(["server", "--listen-client-urls", "http://127.0.0.1:0", "--secure-port", "0", "--ready-json"])
+            // There is no controller that makes the accounts.
+            .args(["--disable-admission-plugins", "ServiceAccount"])
             .args(["--log", "warn", "--data-dir"])
             .arg(folder.path().join("data"))
             .stdout(Stdio::piped())

@@ -154,5 +154,10 @@ fn arguments(folder: &tempfile::TempDir, flags: &[String]) -> Vec<String> {
     let data = folder.path().join("data");
     let data = data.to_str().expect("a temporary folder's path is text");
     let args = ["server", "--data-dir", data, "--listen-client-urls", "http://127.0.0.1:0", "--secure-port", "0"];
-    args.into_iter().map(str::to_owned).chain(flags.iter().cloned()).collect()
+    // A server alone has no controller that makes the accounts.
+    let alone = flags
+        .iter()
+        .all(|flag| !flag.ends_with("-admission-plugins"))
+        .then(|| ["--disable-admission-plugins", "ServiceAccount"].map(str::to_owned));
+    args.into_iter().map(str::to_owned).chain(alone.into_iter().flatten()).chain(flags.iter().cloned()).collect()
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::auth::AuthorizationMode;
+use crate::auth::service_account::ServiceAccountOptions;
+use crate::auth::{AuditPath, AuthorizationMode};
+use crate::registry::AdmissionPlugins;
 use crate::storage::{CheckpointOptions, Durability, LogSizes};
 use crate::transport::TlsFiles;
 
@@ -70,19 +72,31 @@ pub struct Access {
     pub authorization: Vec<AuthorizationMode>,
     /// `--anonymous-auth`: whether a request may show no proof of identity.
     pub anonymous: bool,
+    /// `--audit-log-path`; `None` = no audit log.
+    pub audit: Option<AuditPath>,
+    /// `--enable-admission-plugins`, `--disable-admission-plugins`.
+    pub plugins: AdmissionPlugins,
+    /// `--service-account-…`, `--api-audiences`.
+    pub service_accounts: ServiceAccountOptions,
 }
 
 impl Default for Access {
     /// kubeadm's: kubelets by their node, everybody by roles.
     fn default() -> Self {
-        Access { authorization: vec![AuthorizationMode::Node, AuthorizationMode::Rbac], anonymous: true }
+        Access {
+            authorization: vec![AuthorizationMode::Node, AuthorizationMode::Rbac],
+            anonymous: true,
+            audit: None,
+            plugins: AdmissionPlugins::all(),
+            service_accounts: ServiceAccountOptions::default(),
+        }
     }
 }
 
 /// The port of etcd's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientPort {
-    /// `--listen-client-urls`: where to listen.
+    /// `--listen-client-urls`: where to listen; empty = not at all.
     pub listen: Vec<ListenUrl>,
     /// `--advertise-client-urls`: what clients are told; empty = where it listens.
     pub advertise: Vec<String>,
@@ -182,8 +196,11 @@ impl Config {
             return refuse("--authorization-mode", format!("{twice:?} is named twice"));
         }
         let client = &self.client;
-        if client.listen.is_empty() {
-            return refuse("--listen-client-urls", "names no address".to_owned());
+        if client.listen.is_empty() && client.tls.is_some() {
+            return refuse("--cert-file", "--listen-client-urls names no address".to_owned());
+        }
+        if self.access.service_accounts.issuers.is_empty() {
+            return refuse("--service-account-issuer", "names no issuer".to_owned());
         }
         for url in &client.listen {
             if url.is_tls && client.tls.is_none() {
@@ -261,7 +278,9 @@ mod tests {
         };
         let tls = || TlsFiles { certificate: "c".into(), key: "k".into(), clients: ClientCertificates::Ignored };
         assert_eq!(check(|_| ()), Ok(()));
-        assert_eq!(check(|c| c.client.listen.clear()), Err("--listen-client-urls"));
+        assert_eq!(check(|c| c.client.listen.clear()), Ok(()));
+        assert_eq!(check(|c| c.access.authorization.clear()), Err("--authorization-mode"));
+        assert_eq!(check(|c| c.access.authorization.push(AuthorizationMode::Node)), Err("--authorization-mode"));
         assert_eq!(check(|c| c.client.listen[0].is_tls = true), Err("--listen-client-urls"));
         assert_eq!(check(|c| c.client.listen[0].address = "0.0.0.0:1".parse().unwrap()), Err("--listen-client-urls"));
         let mut config = Config::new("d");

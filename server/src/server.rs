@@ -10,7 +10,7 @@ mod error;
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use error::ServerError;
 
-use crate::auth::{Authenticator, Authorizer, Gate, Tokens, guard};
+use crate::auth::service_account::{self, ServiceAccounts};
+use crate::auth::{AuditLog, Authenticator, Authorizer, Gate, Tokens, guard};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Certificates, Config, SecurePort};
 use crate::etcd::{self, EtcdOptions};
@@ -45,8 +46,8 @@ const SECURE_KEEP_ALIVE: KeepAlive = KeepAlive { interval: Duration::from_secs(3
 /// Where a server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// etcd's API: the first of the listen URLs.
-    pub client: SocketAddr,
+    /// etcd's API: the first of the listen URLs; `None` = it is not served.
+    pub client: Option<SocketAddr>,
     /// The resource API over TLS.
     pub secure: Option<SocketAddr>,
     /// The resource API in plain text.
@@ -169,9 +170,8 @@ impl Ports {
             Some(port) => Some(transport::bind("--insecure-resource-port", (Ipv4Addr::LOCALHOST, port).into()).await?),
             None => None,
         };
-        let (_, first) = client.first().ok_or(ServerError::Internal("no client address after the check"))?;
         let addresses = Addresses {
-            client: local(first)?,
+            client: client.first().map(|(_, first)| local(first)).transpose()?,
             secure: secure.as_ref().map(local).transpose()?,
             insecure: insecure.as_ref().map(local).transpose()?,
         };
@@ -207,41 +207,55 @@ impl Ports {
         }
         let kubelets = secure_tls.as_ref().and_then(|secure| secure.kubelets.clone());
         let options = ResourceOptions { kubelets: kubelets.clone(), stopping: stop.drain.clone() };
-        let registry = registry(config, clock, engine);
+        let signing_key = secure_tls.as_ref().and_then(|secure| secure.signing_key.clone());
+        let accounts = service_accounts(config, signing_key.clone())?;
+        let authenticator = Arc::new(Authenticator::Proof(tokens(config)?, accounts));
+        let registry = registry(config, clock, engine, &authenticator);
         let rest = rest::routes(
             RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone(), documents: Arc::default() },
             engine.clone(),
         );
+        let audit = config.access.audit.as_ref().map(AuditLog::open).transpose()?.map(Arc::new);
         let gated = registry.clone();
-        let router = resources::routes(registry, engine.clone(), options).merge(rest);
+        let keys = service_account::routes(Arc::new(service_accounts(config, signing_key)?));
+        let router = resources::routes(registry, engine.clone(), options).merge(rest).merge(keys);
         let guarded = |authenticator| {
-            let gate = Gate { authenticator, registry: gated.clone(), anonymous: config.access.anonymous };
+            let anonymous = config.access.anonymous;
+            let gate = Gate { authenticator, registry: gated.clone(), anonymous, audit: audit.clone() };
             let gate = Arc::new(gate);
             router.clone().layer(middleware::from_fn_with_state(gate, guard))
         };
         let keep_alive = SECURE_KEEP_ALIVE;
-        if let (Some(listener), Some(secure), Some(port)) = (self.secure, secure_tls, &config.secure) {
-            let router = guarded(Authenticator::Proof(tokens(port)?));
+        if let (Some(listener), Some(secure)) = (self.secure, secure_tls) {
+            let router = guarded(authenticator);
             let tls = Some(secure.tls);
             doors.push(Door { listener, tls, router, keep_alive, takes_url_authority: false });
         }
         if let Some(listener) = self.insecure {
-            let router = guarded(Authenticator::TrustAll);
+            let router = guarded(Arc::new(Authenticator::TrustAll));
             doors.push(Door { listener, tls: None, router, keep_alive, takes_url_authority: false });
         }
         Ok(doors)
     }
 }
 
-fn registry(config: &Config, clock: &Arc<dyn Clock>, engine: &Engine) -> Registry {
-    let options = RegistryOptions { event_ttl: config.event_ttl, ..RegistryOptions::default() };
+fn registry(config: &Config, clock: &Arc<dyn Clock>, engine: &Engine, authenticator: &Arc<Authenticator>) -> Registry {
+    let plugins = config.access.plugins.clone();
+    let options = RegistryOptions { event_ttl: config.event_ttl, plugins, ..RegistryOptions::default() };
     let store: Arc<dyn Store> = Arc::new(EngineStore::new(engine.clone()));
-    let authorizer = Authorizer::new(config.access.authorization.clone(), store.clone());
+    let authorizer = Authorizer::new(config.access.authorization.clone(), store.clone(), authenticator.clone());
     Registry::new(store, clock.clone(), options).secured(Arc::new(authorizer))
 }
 
-fn tokens(port: &SecurePort) -> Result<Tokens, ServerError> {
-    match &port.token_auth_file {
+/// The keys of service accounts' tokens: those given, or the server's own.
+fn service_accounts(config: &Config, own: Option<PathBuf>) -> Result<ServiceAccounts, ServerError> {
+    let mut options = config.access.service_accounts.clone();
+    options.signing_key = options.signing_key.or(own);
+    Ok(ServiceAccounts::load(options)?)
+}
+
+fn tokens(config: &Config) -> Result<Tokens, ServerError> {
+    match config.secure.as_ref().and_then(|port| port.token_auth_file.as_ref()) {
         Some(path) => Ok(Tokens::load(path)?),
         None => Ok(Tokens::default()),
     }
@@ -288,8 +302,8 @@ fn tell_what_is_served(config: &Config, addresses: &Addresses, engine: &Engine) 
             if url.address.ip().is_loopback() { "every local user" } else { "everybody who reaches the address" };
         tracing::warn!(
             "etcd's API is served in plain text on {}: {reach} may read and write every key, those under /registry \
-             (the resources) too, without proof of identity",
-            addresses.client
+             (the resources) too, without proof of identity (--listen-client-urls= closes it)",
+            url.address
         );
     }
     if let Some(address) = addresses.insecure {

@@ -1,8 +1,10 @@
 //! `lw controller-manager`: the controllers.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use listwatch_components::client::Client;
 use listwatch_components::clock;
@@ -51,6 +53,10 @@ pub(crate) struct ControllerManagerArgs {
     /// They are counted at most so often
     #[arg(long, env = "LW_POD_GC_PERIOD", value_parser = period, default_value = "20s", value_name = "DURATION")]
     pod_gc_period: Duration,
+    /// Authority by which pods know the server, for the ConfigMap kube-root-ca.crt of every namespace [default: by which
+    /// this program knows it]
+    #[arg(long, env = "LW_ROOT_CA_FILE", value_name = "FILE")]
+    root_ca_file: Option<PathBuf>,
     #[command(flatten)]
     election: ElectionArgs,
     #[command(flatten)]
@@ -79,6 +85,12 @@ pub(crate) fn run(args: ControllerManagerArgs) -> anyhow::Result<ExitCode> {
             quarantine: args.pod_gc_quarantine,
             finished_max: args.terminated_pod_gc_threshold,
             period: args.pod_gc_period,
+        },
+        root_ca: match args.root_ca_file {
+            Some(path) => {
+                Some(std::fs::read_to_string(&path).with_context(|| format!("--root-ca-file {}", path.display()))?)
+            }
+            None => config.certificate_authority.as_ref().map(|pem| String::from_utf8_lossy(pem).into_owned()),
         },
         election: args.election.config("kube-controller-manager")?,
     };

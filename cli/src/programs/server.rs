@@ -8,8 +8,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use listwatch_server::auth::AuthorizationMode;
+use listwatch_server::auth::service_account::{DEFAULT_ISSUER, ServiceAccountOptions};
+use listwatch_server::auth::{AuditPath, AuthorizationMode};
 use listwatch_server::config::{Access, Certificates, ClientPort, Config, KubeletFiles, ListenUrl, SecurePort};
+use listwatch_server::registry::{AdmissionPlugin, AdmissionPlugins};
 use listwatch_server::storage::{CheckpointOptions, Durability, LogSizes};
 use listwatch_server::transport::{ClientCertificates, TlsFiles};
 
@@ -88,11 +90,23 @@ struct StorageArgs {
     history_retention: Option<Duration>,
 }
 
+/// A URL, or nothing where an empty text stands for no URL.
+#[derive(Debug, Clone)]
+struct OptionalUrl(Option<ListenUrl>);
+
+impl std::str::FromStr for OptionalUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Ok(OptionalUrl(None)) } else { text.parse().map(|url| OptionalUrl(Some(url))) }
+    }
+}
+
 /// The port of etcd's API.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "etcd's API")]
 struct ClientArgs {
-    /// Where etcd's API listens; port 0 = a free one
+    /// Where etcd's API listens; port 0 = a free one; empty = not at all
     #[arg(
         long,
         env = "LW_LISTEN_CLIENT_URLS",
@@ -100,7 +114,7 @@ struct ClientArgs {
         default_value = "http://127.0.0.1:2379",
         value_name = "URL,..."
     )]
-    listen_client_urls: Vec<ListenUrl>,
+    listen_client_urls: Vec<OptionalUrl>,
     /// What clients are told to dial [default: where it listens]
     #[arg(long, env = "LW_ADVERTISE_CLIENT_URLS", value_delimiter = ',', value_name = "URL,...")]
     advertise_client_urls: Vec<String>,
@@ -186,11 +200,59 @@ struct AccessArgs {
     #[arg(long, env = "LW_ANONYMOUS_AUTH", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
     anonymous_auth: bool,
+    /// Tell every request to this file, a line of JSON each; - = standard output
+    #[arg(long, env = "LW_AUDIT_LOG_PATH", value_name = "FILE")]
+    audit_log_path: Option<PathBuf>,
+    /// Admission plugins to switch on beside the usual
+    #[arg(long, env = "LW_ENABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAME,...")]
+    enable_admission_plugins: Vec<AdmissionPlugin>,
+    /// Admission plugins to switch off: NodeRestriction, Priority, ServiceAccount, ...
+    #[arg(long, env = "LW_DISABLE_ADMISSION_PLUGINS", value_delimiter = ',', value_name = "NAME,...")]
+    disable_admission_plugins: Vec<AdmissionPlugin>,
+    /// Who issues service accounts' tokens; given several times the first issues and all are believed
+    #[arg(long, env = "LW_SERVICE_ACCOUNT_ISSUER", value_delimiter = ',', default_value = DEFAULT_ISSUER, value_name = "URL")]
+    service_account_issuer: Vec<String>,
+    /// Key that signs service accounts' tokens [default: made under the data folder]
+    #[arg(long, env = "LW_SERVICE_ACCOUNT_SIGNING_KEY_FILE", value_name = "FILE")]
+    service_account_signing_key_file: Option<PathBuf>,
+    /// Keys whose tokens are believed beside the signing key's
+    #[arg(long, env = "LW_SERVICE_ACCOUNT_KEY_FILE", value_delimiter = ',', value_name = "FILE")]
+    service_account_key_file: Vec<PathBuf>,
+    /// Where others find the public keys [default: below the issuer]
+    #[arg(long, env = "LW_SERVICE_ACCOUNT_JWKS_URI", value_name = "URL")]
+    service_account_jwks_uri: Option<String>,
+    /// The longest life of a token that may be asked for; 0 = no limit
+    #[arg(long, env = "LW_SERVICE_ACCOUNT_MAX_TOKEN_EXPIRATION", value_parser = duration, value_name = "DURATION", default_value = "0")]
+    service_account_max_token_expiration: Duration,
+    /// Let the tokens of pods live a year, though they are renewed each hour
+    #[arg(long, env = "LW_SERVICE_ACCOUNT_EXTEND_TOKEN_EXPIRATION", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    service_account_extend_token_expiration: bool,
+    /// For whom a token must be to be taken here [default: the issuers]
+    #[arg(long, env = "LW_API_AUDIENCES", value_delimiter = ',', value_name = "NAME,...")]
+    api_audiences: Vec<String>,
 }
 
 impl AccessArgs {
-    fn access(&self) -> Access {
-        Access { authorization: self.authorization_mode.clone(), anonymous: self.anonymous_auth }
+    fn access(self) -> anyhow::Result<Access> {
+        if let Some(both) = self.enable_admission_plugins.iter().find(|p| self.disable_admission_plugins.contains(p)) {
+            return Err(usage::refuse(format!("--enable-admission-plugins: {both:?} is disabled as well")));
+        }
+        Ok(Access {
+            authorization: self.authorization_mode,
+            anonymous: self.anonymous_auth,
+            audit: self.audit_log_path.as_deref().map(AuditPath::from),
+            plugins: AdmissionPlugins::all().without(&self.disable_admission_plugins),
+            service_accounts: ServiceAccountOptions {
+                issuers: self.service_account_issuer,
+                audiences: self.api_audiences,
+                signing_key: self.service_account_signing_key_file,
+                keys: self.service_account_key_file,
+                jwks_uri: self.service_account_jwks_uri,
+                max_expiration: self.service_account_max_token_expiration,
+                extend_expiration: self.service_account_extend_token_expiration,
+            },
+        })
     }
 }
 
@@ -203,7 +265,7 @@ pub(crate) fn run(args: ServerArgs) -> anyhow::Result<ExitCode> {
     let runtime = program::runtime()?;
     let _within = runtime.enter();
     runtime.block_on(listwatch_server::run(config, program::stop_signal(), |addresses| {
-        let mut list = vec![("client", addresses.client)];
+        let mut list: Vec<_> = addresses.client.map(|address| ("client", address)).into_iter().collect();
         list.extend(addresses.secure.map(|address| ("secure", address)));
         list.extend(addresses.insecure.map(|address| ("insecure", address)));
         ready.ready(&list);
@@ -228,7 +290,7 @@ impl ServerArgs {
             checkpoint: self.storage.checkpoint(),
             client: self.client.port()?,
             insecure_resource_port: self.secure.insecure_resource_port,
-            access: self.access.access(),
+            access: self.access.access()?,
             secure: Some(self.secure.port()?),
             compaction_interval: self.compaction_interval,
             event_ttl: self.event_ttl,
@@ -267,7 +329,7 @@ impl ClientArgs {
             return Err(usage::refuse("--client-cert-auth: needs --cert-file, --key-file and --trusted-ca-file"));
         }
         Ok(ClientPort {
-            listen: self.listen_client_urls,
+            listen: self.listen_client_urls.into_iter().filter_map(|url| url.0).collect(),
             advertise: self.advertise_client_urls,
             tls,
             allow_plain_text: self.allow_plain_text,
@@ -349,6 +411,7 @@ mod tests {
             (&["--tls-cert-file", "c"], "--tls-private-key-file"),
             (&["--snapshot-count", "5"], "--snapshot-count"),
             (&["--authorization-mode", "Webhook"], "Webhook"),
+            (&["--disable-admission-plugins", "NoSuch"], "NoSuch"),
             (&["--listen-client-urls", "unix:///x"], "unix"),
             (&["--compaction-interval", "soon"], "--compaction-interval"),
             (

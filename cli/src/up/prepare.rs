@@ -204,6 +204,7 @@ fn issue_identities(plan: &Plan) -> anyhow::Result<()> {
         Identity::Scheduler,
     ];
     identities.extend(plan.nodes.iter().cloned().map(Identity::Node));
+    pki.signing_key()?;
     let server = format!("https://127.0.0.1:{}", plan.secure_port);
     for credentials in pki.issue_all(&identities)? {
         let path = match &credentials.identity {

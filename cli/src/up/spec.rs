@@ -77,6 +77,7 @@ impl Plan {
         flag("tls-cert-file", file("server.crt"));
         flag("tls-private-key-file", file("server.key"));
         flag("client-ca-file", file("ca.crt"));
+        flag("service-account-signing-key-file", file("sa.key"));
         flag("kubelet-client-certificate", file("kubelet-client.crt"));
         flag("kubelet-client-key", file("kubelet-client.key"));
         flag("durability", self.durability.clone());

@@ -235,6 +235,19 @@ impl<T: Decode + Serialize> Api<T> {
         self.create_with(object, &WriteParams::default()).await
     }
 
+    /// Creates what a subresource takes (`serviceaccounts/token`); the answer is of the subresource's own kind.
+    pub async fn create_part(&self, key: &ObjectKey, subresource: &str, object: &T) -> Result<Cached<T>, Error> {
+        let value = serde_json::to_value(object).map_err(Error::Encode)?;
+        let request = v1::CreateRequest {
+            resource: Some(self.object_ref(key, subresource)),
+            json: encode(&value)?,
+            ..v1::CreateRequest::default()
+        };
+        let mut stub = self.client.resources();
+        let answer = self.client.write(request, |r| async move { stub.create(r).await }).await?;
+        self.object_of(answer)
+    }
+
     /// Creates an object.
     pub async fn create_with(&self, object: &T, params: &WriteParams) -> Result<Cached<T>, Error> {
         let value = serde_json::to_value(object).map_err(Error::Encode)?;

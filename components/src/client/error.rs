@@ -87,6 +87,11 @@ impl Error {
         self.is(Reason::NotFound)
     }
 
+    /// The identity may not do this, or not as things are.
+    pub fn is_forbidden(&self) -> bool {
+        self.is(Reason::Forbidden)
+    }
+
     /// The object has changed or a precondition does not hold: read again and decide anew.
     pub fn is_conflict(&self) -> bool {
         self.is(Reason::Conflict)

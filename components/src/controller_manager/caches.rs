@@ -156,6 +156,12 @@ impl Caches {
         Ok(())
     }
 
+    /// The cache of a kind that has none of its own here.
+    pub fn other(&self, group: &str, plural: &str) -> Option<Store<Bare>> {
+        let wanted = kind(group, plural);
+        self.others.iter().find(|(kind, _)| *kind == wanted).map(|(_, store)| store.clone())
+    }
+
     /// Every kind that may own or be owned, for the collector.
     pub fn members(&self) -> Vec<(&'static Kind, Arc<dyn Members>)> {
         let mut members: Vec<(&'static Kind, Arc<dyn Members>)> = vec![

@@ -7,7 +7,8 @@
 //! that are still under way.
 //!
 //! In reading order: [`pod`], [`node`], [`bare`] (what is cached), [`owned`], [`caches`], [`ownership`]; then [`replica_set`], [`deployment`],
-//! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`garbage_collector`], [`namespace`]; [`program`] puts them together.
+//! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`garbage_collector`], [`namespace`],
+//! [`service_account`], [`root_ca`], [`role_aggregation`]; [`program`] puts them together.
 
 pub mod bare;
 pub mod node;
@@ -25,6 +26,9 @@ pub mod namespace;
 pub mod node_lifecycle;
 pub mod pod_gc;
 pub mod replica_set;
+pub mod role_aggregation;
+pub mod root_ca;
+pub mod service_account;
 pub mod taint_eviction;
 
 mod program;

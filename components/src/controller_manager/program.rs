@@ -36,6 +36,8 @@ pub struct Options {
     pub nodes: node_lifecycle::Timing,
     /// How patiently pods are collected.
     pub pods: pod_gc::Timing,
+    /// The authority of the server's certificate, PEM, for pods to know the server by; `None`: not published.
+    pub root_ca: Option<String>,
     /// The Lease to lead by; `None`: work without asking.
     pub election: Option<ElectionConfig>,
 }

@@ -17,6 +17,9 @@ use super::owned::{Owned, known};
 use super::pod_gc::{FINISHED_KEY, PodGcReconciler, key_of_node, out_of_service, stranded};
 use super::program::{Options, Recorders};
 use super::replica_set::{ReplicaSetReconciler, sets_of};
+use super::role_aggregation::{RoleAggregationReconciler, every_role};
+use super::root_ca::{self, RootCaReconciler};
+use super::service_account::{self, ServiceAccountReconciler};
 use super::taint_eviction::TaintEvictionReconciler;
 use super::tools::Tools;
 use crate::client::Cached;
@@ -34,6 +37,9 @@ pub(super) struct Controllers {
     taint_eviction: Controller<TaintEvictionReconciler>,
     pod_gc: Controller<PodGcReconciler>,
     namespace: Controller<NamespaceReconciler>,
+    service_account: Controller<ServiceAccountReconciler>,
+    root_ca: Option<Controller<RootCaReconciler>>,
+    role_aggregation: Controller<RoleAggregationReconciler>,
     collectors: Vec<Controller<GarbageCollector>>,
 }
 
@@ -88,6 +94,20 @@ impl Controllers {
                 NamespaceReconciler::new(caches.clone(), tools("namespace-controller")),
                 &caches,
             ),
+            service_account: controller(
+                "service-account",
+                ServiceAccountReconciler::new(caches.clone(), &tools("controller-manager")),
+                &caches,
+            ),
+            root_ca: options.root_ca.clone().map(|authority| {
+                let reconciler = RootCaReconciler::new(caches.clone(), &tools("controller-manager"), authority);
+                controller("root-ca", reconciler, &caches)
+            }),
+            role_aggregation: controller(
+                "role-aggregation",
+                RoleAggregationReconciler::new(&tools("controller-manager")),
+                &caches,
+            ),
             collectors: Vec::new(),
         };
         controllers.node_lifecycle.reconciler().connect(controllers.node_lifecycle.queue());
@@ -96,6 +116,7 @@ impl Controllers {
         controllers.hook_taint_eviction(informers, &caches);
         controllers.hook_pod_gc(informers, &caches, options.pods.period);
         controllers.hook_namespaces(informers, &caches);
+        controllers.hook_accounts(informers);
         controllers.with_collectors(tools("garbage-collector-controller"), informers, &caches)
     }
 
@@ -207,6 +228,40 @@ impl Controllers {
         informers.others.iter_mut().for_each(|other| hook_emptied(other, &self.namespace.queue(), caches));
     }
 
+    /// What every namespace has is made with it, and again when it is taken away.
+    fn hook_accounts(&self, informers: &mut Informers) {
+        let (accounts, authorities) = (self.service_account.queue(), self.root_ca.as_ref().map(Controller::queue));
+        informers.namespaces.on_change(move |change| {
+            if !matches!(change, Change::Deleted(_)) {
+                accounts.add(change.key().clone());
+                authorities.iter().for_each(|queue| queue.add(change.key().clone()));
+            }
+        });
+        let namespace_of = |key: &ObjectKey| ObjectKey::new("", &*key.namespace);
+        let (service_accounts, config_maps, roles) =
+            (kind("", "serviceaccounts"), kind("", "configmaps"), kind("rbac.authorization.k8s.io", "clusterroles"));
+        for other in &mut informers.others {
+            if other.kind() == service_accounts {
+                let accounts = self.service_account.queue();
+                other.on_change(move |change| {
+                    if change.key().name == service_account::DEFAULT && matches!(change, Change::Deleted(_)) {
+                        accounts.add(namespace_of(change.key()));
+                    }
+                });
+            } else if other.kind() == config_maps {
+                let Some(authorities) = self.root_ca.as_ref().map(Controller::queue) else { continue };
+                other.on_change(move |change| {
+                    if change.key().name == root_ca::NAME {
+                        authorities.add(namespace_of(change.key()));
+                    }
+                });
+            } else if other.kind() == roles {
+                let roles = self.role_aggregation.queue();
+                other.on_change(move |_| roles.add(every_role()));
+            }
+        }
+    }
+
     fn with_collectors(mut self, tools: Tools, informers: &mut Informers, caches: &Caches) -> Self {
         let mut graph = Graph::builder();
         for (kind, members) in caches.members() {
@@ -238,6 +293,11 @@ impl Controllers {
         tasks.spawn(self.taint_eviction.run(stop.clone()));
         tasks.spawn(self.pod_gc.run(stop.clone()));
         tasks.spawn(self.namespace.run(stop.clone()));
+        tasks.spawn(self.service_account.run(stop.clone()));
+        if let Some(root_ca) = self.root_ca {
+            tasks.spawn(root_ca.run(stop.clone()));
+        }
+        tasks.spawn(self.role_aggregation.run(stop.clone()));
         for collector in self.collectors {
             tasks.spawn(collector.run(stop.clone()));
         }

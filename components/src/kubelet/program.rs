@@ -31,7 +31,7 @@ use super::{
         simulated::SimulatedRuntime,
     },
     server::{Door, LogAccess, ServingCertificate, TlsError},
-    worker::{ConfigMaps, Context, Ledger, Workers},
+    worker::{ConfigMaps, Context, Ledger, Tokens, Workers},
 };
 use crate::{
     client::{Api, Client},
@@ -266,6 +266,7 @@ impl Parts {
             backoff: options.backoff,
             allocatable: options.capacity.clone(),
             config_maps: Arc::new(ConfigMaps::new(client)),
+            tokens: Arc::new(Tokens::new(client, clock.clone())),
             ledger: Arc::new(Ledger::new(options.capacity.clone())),
         });
         let reporter = Reporter { api: Api::new(client), store: nodes.store(), facts, recorder, clock: clock.clone() };

@@ -111,6 +111,12 @@ impl Kind {
         self
     }
 
+    /// Answered when it is made, and not kept.
+    pub(super) const fn unkept(mut self) -> Kind {
+        self.storage = Storage::Nothing;
+        self
+    }
+
     pub(super) const fn categories(mut self, categories: &'static [&'static str]) -> Kind {
         self.categories = categories;
         self

@@ -47,7 +47,8 @@ pub const KINDS: &[Kind] = &[
         .with(&["status"]),
     namespaced("", "v1", "Secret", "secret", "secrets", "/registry/secrets/"),
     namespaced("", "v1", "ServiceAccount", "serviceaccount", "serviceaccounts", "/registry/serviceaccounts/")
-        .short(&["sa"]),
+        .short(&["sa"])
+        .with(&["token"]),
     namespaced("", "v1", "Service", "service", "services", "/registry/services/specs/")
         .short(&["svc"])
         .with(&["status"])
@@ -216,4 +217,35 @@ pub const KINDS: &[Kind] = &[
         "/registry/volumeattributesclasses/",
     )
     .short(&["vac"]),
+    cluster("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreview", "selfsubjectreviews", "").unkept(),
+    cluster("authentication.k8s.io", "v1", "TokenReview", "tokenreview", "tokenreviews", "").unkept(),
+    namespaced(
+        "authorization.k8s.io",
+        "v1",
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreview",
+        "localsubjectaccessreviews",
+        "",
+    )
+    .unkept(),
+    cluster(
+        "authorization.k8s.io",
+        "v1",
+        "SelfSubjectAccessReview",
+        "selfsubjectaccessreview",
+        "selfsubjectaccessreviews",
+        "",
+    )
+    .unkept(),
+    cluster(
+        "authorization.k8s.io",
+        "v1",
+        "SelfSubjectRulesReview",
+        "selfsubjectrulesreview",
+        "selfsubjectrulesreviews",
+        "",
+    )
+    .unkept(),
+    cluster("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreview", "subjectaccessreviews", "")
+        .unkept(),
 ];

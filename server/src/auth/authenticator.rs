@@ -5,7 +5,8 @@ use http::header::AUTHORIZATION;
 use listwatch_proto::resource::{Reason, Status};
 
 use super::Tokens;
-use crate::registry::User;
+use super::service_account::{Believed, ServiceAccounts};
+use crate::registry::{Registry, User};
 use crate::transport::{Peer, PeerIdentity};
 
 /// The user without proof.
@@ -17,8 +18,8 @@ const UNSECURED: &str = "system:unsecured";
 /// Judges what a request shows: a client certificate or a bearer token.
 #[derive(Debug)]
 pub enum Authenticator {
-    /// Certificates, judged by the connection, and tokens.
-    Proof(Tokens),
+    /// Certificates, judged by the connection, static tokens, and those of service accounts.
+    Proof(Tokens, ServiceAccounts),
     /// Whoever reaches the port is trusted: for a plain-text port on loopback.
     TrustAll,
 }
@@ -28,15 +29,17 @@ impl Authenticator {
     ///
     /// # Errors
     /// `Unauthorized` for a certificate or token that does not hold.
-    pub fn user(&self, peer: Option<&Peer>, headers: &HeaderMap) -> Result<User, Status> {
-        let Authenticator::Proof(tokens) = self else { return Ok(user(UNSECURED, &["system:masters".to_owned()])) };
+    pub async fn user(&self, registry: &Registry, peer: Option<&Peer>, headers: &HeaderMap) -> Result<User, Status> {
+        if matches!(self, Authenticator::TrustAll) {
+            return Ok(user(UNSECURED, &["system:masters".to_owned()]));
+        }
         let identity = peer.map(|p| &p.identity);
         if let Some(PeerIdentity::Certificate(subject)) = identity {
             return Ok(user(&subject.name, &subject.groups));
         }
         if let Some(token) = headers.get(AUTHORIZATION).and_then(bearer) {
-            let known = tokens.user(token).ok_or_else(|| unauthorized("the bearer token is not known"))?;
-            return Ok(User { uid: known.uid.clone(), ..user(&known.name, &known.groups) });
+            let believed = self.token(registry, token, &[]).await;
+            return believed.map(|believed| believed.user).map_err(|why| unauthorized(&why));
         }
         match identity {
             Some(PeerIdentity::Refused(reason)) => Err(unauthorized(reason)),
@@ -45,6 +48,42 @@ impl Authenticator {
                 groups: vec!["system:unauthenticated".to_owned()],
                 ..User::default()
             }),
+        }
+    }
+
+    /// Whose a token is. `audiences`: those of whom it must be for one; empty = this server's own.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub(super) async fn token(
+        &self,
+        registry: &Registry,
+        token: &str,
+        audiences: &[String],
+    ) -> Result<Believed, String> {
+        let Authenticator::Proof(tokens, accounts) = self else { return Err("tokens are not looked at".to_owned()) };
+        let wanted = if audiences.is_empty() { accounts.audiences() } else { audiences };
+        if let Some(known) = tokens.user(token) {
+            // A static token is for this server, whatever it calls itself.
+            let own = accounts.audiences();
+            let shared: Vec<String> = wanted.iter().filter(|audience| own.contains(audience)).cloned().collect();
+            if shared.is_empty() {
+                return Err("the bearer token is for none of the audiences".to_owned());
+            }
+            let user = User { uid: known.uid.clone(), ..user(&known.name, &known.groups) };
+            return Ok(Believed { user, audiences: shared });
+        }
+        match accounts.believe(registry, token, wanted).await {
+            Some(judged) => judged,
+            None => Err("invalid bearer token".to_owned()),
+        }
+    }
+
+    /// The issuer of service accounts' tokens, if there is one.
+    pub(super) fn accounts(&self) -> Option<&ServiceAccounts> {
+        match self {
+            Authenticator::Proof(_, accounts) => Some(accounts),
+            Authenticator::TrustAll => None,
         }
     }
 }
@@ -69,14 +108,20 @@ fn unauthorized(reason: &str) -> Status {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::service_account::ServiceAccountOptions;
     use super::*;
     use crate::transport::CertificateUser;
+
+    fn registry() -> Registry {
+        let store = Arc::new(crate::registry::MemoryStore::new());
+        Registry::new(store, crate::clock::SystemClock::shared(), crate::registry::RegistryOptions::default())
+    }
 
     fn peer(identity: PeerIdentity) -> Peer {
         Peer { address: "127.0.0.1:1".parse().unwrap(), identity }
     }
 
-    fn check(identity: PeerIdentity, authorization: Option<&str>) -> Result<User, Reason> {
+    async fn check(identity: PeerIdentity, authorization: Option<&str>) -> Result<User, Reason> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tokens.csv");
         std::fs::write(&path, "t1,alice,1,dev").unwrap();
@@ -84,11 +129,14 @@ mod tests {
         if let Some(text) = authorization {
             headers.insert(AUTHORIZATION, text.parse().unwrap());
         }
-        Authenticator::Proof(Tokens::load(&path).unwrap()).user(Some(&peer(identity)), &headers).map_err(|s| s.reason)
+        let accounts = ServiceAccounts::load(ServiceAccountOptions::default()).unwrap();
+        let authenticator = Authenticator::Proof(Tokens::load(&path).unwrap(), accounts);
+        let judged = authenticator.user(&registry(), Some(&peer(identity)), &headers).await;
+        judged.map_err(|s| s.reason)
     }
 
-    #[test]
-    fn a_user_comes_from_proof_alone() {
+    #[tokio::test]
+    async fn a_user_comes_from_proof_alone() {
         let admin =
             || PeerIdentity::Certificate(Arc::new(CertificateUser { name: "admin".into(), groups: vec!["g".into()] }));
         let named = |name: &str, groups: &[&str]| {
@@ -98,18 +146,18 @@ mod tests {
         let alice = || named("alice", &["dev", "system:authenticated"]).map(|user| User { uid: "1".into(), ..user });
         let refused = || PeerIdentity::Refused("expired".into());
         let nobody = named(ANONYMOUS, &["system:unauthenticated"]);
-        assert_eq!(check(admin(), None), named("admin", &["g", "system:authenticated"]));
-        assert_eq!(check(admin(), Some("Bearer wrong")), named("admin", &["g", "system:authenticated"]));
-        assert_eq!(check(PeerIdentity::Nobody, None), nobody);
-        assert_eq!(check(PeerIdentity::Plain, None), nobody);
-        assert_eq!(check(PeerIdentity::Nobody, Some("Bearer ")), nobody);
-        assert_eq!(check(PeerIdentity::Nobody, Some("Basic dDE6")), nobody);
-        assert_eq!(check(PeerIdentity::Nobody, Some("bearer  t1")), alice());
-        assert_eq!(check(refused(), Some("Bearer t1")), alice());
+        assert_eq!(check(admin(), None).await, named("admin", &["g", "system:authenticated"]));
+        assert_eq!(check(admin(), Some("Bearer wrong")).await, named("admin", &["g", "system:authenticated"]));
+        assert_eq!(check(PeerIdentity::Nobody, None).await, nobody);
+        assert_eq!(check(PeerIdentity::Plain, None).await, nobody);
+        assert_eq!(check(PeerIdentity::Nobody, Some("Bearer ")).await, nobody);
+        assert_eq!(check(PeerIdentity::Nobody, Some("Basic dDE6")).await, nobody);
+        assert_eq!(check(PeerIdentity::Nobody, Some("bearer  t1")).await, alice());
+        assert_eq!(check(refused(), Some("Bearer t1")).await, alice());
         for (identity, header) in
             [(PeerIdentity::Nobody, Some("Bearer t2")), (refused(), None), (refused(), Some("Bearer t2"))]
         {
-            assert_eq!(check(identity, header), Err(Reason::Unauthorized), "{header:?}");
+            assert_eq!(check(identity, header).await, Err(Reason::Unauthorized), "{header:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The gate in front of a router: authenticates and authorizes each request and hands on its context.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
 use listwatch_proto::resource::{Reason, Status};
 
+use super::audit::{AuditLog, Received};
 use super::{ANONYMOUS, Authenticator, asked, claims, impersonation};
 use crate::registry::{Attributes, Registry, RequestContext};
 use crate::transport::Peer;
@@ -31,17 +32,23 @@ const REFLECTION: &str = "/grpc.reflection.";
 #[derive(Debug)]
 pub struct Gate {
     /// Turns proof into a user.
-    pub authenticator: Authenticator,
+    pub authenticator: Arc<Authenticator>,
     /// Who judges.
     pub registry: Registry,
     /// Whether a request may show no proof at all (kube-apiserver's `--anonymous-auth`).
     pub anonymous: bool,
+    /// Who is told of every request.
+    pub audit: Option<Arc<AuditLog>>,
 }
 
 /// A context whose user has not been judged: what it asks stands in its message. It gives the context away only for a
 /// judgement.
 #[derive(Clone, Debug)]
-pub struct Unjudged(Arc<RequestContext>);
+pub struct Unjudged {
+    context: Arc<RequestContext>,
+    /// Where the audit log learns what was asked.
+    asked: Arc<OnceLock<Attributes>>,
+}
 
 impl Unjudged {
     /// The context, if its user may do this.
@@ -49,23 +56,34 @@ impl Unjudged {
     /// # Errors
     /// `Forbidden`; a store that does not answer.
     pub async fn may(&self, registry: &Registry, attributes: &Attributes) -> Result<Arc<RequestContext>, Status> {
-        registry.authorize(&self.0.user, attributes).await?;
-        Ok(self.0.clone())
+        // The first question is what the request is for.
+        let _ = self.asked.set(attributes.clone());
+        registry.authorize(&self.context.user, attributes).await?;
+        Ok(self.context.clone())
     }
 }
 
 impl Gate {
     /// Judges a request and puts what it found into its extensions.
-    async fn judge(&self, request: &mut Request) -> Result<(), Status> {
-        let asker = self.authenticator.user(request.extensions().get::<Peer>(), request.headers())?;
+    async fn judge(&self, request: &mut Request, received: &Received) -> Result<(), Status> {
+        let (peer, headers) = (request.extensions().get::<Peer>(), request.headers());
+        let asker = self.authenticator.user(&self.registry, peer, headers).await?;
         if !self.anonymous && asker.name == ANONYMOUS {
             return Err(Status::new(Reason::Unauthorized, "Unauthorized: no proof of identity"));
         }
         let path = request.uri().path();
-        let user = impersonation::user(&self.registry, &asker, request.headers()).await?.unwrap_or(asker);
+        let _ = received.user.set(asker.clone());
+        let user = match impersonation::user(&self.registry, &asker, request.headers()).await? {
+            Some(other) => {
+                let _ = received.acting_as.set(other.clone());
+                other
+            }
+            None => asker,
+        };
         let context = claims::context(user, request.headers())?;
         if path.starts_with(RESOURCES) {
-            request.extensions_mut().insert(Unjudged(Arc::new(context)));
+            let (context, asked) = (Arc::new(context), received.attributes.clone());
+            request.extensions_mut().insert(Unjudged { context, asked });
             return Ok(());
         }
         if !ALWAYS_ALLOWED.contains(&path) {
@@ -74,6 +92,7 @@ impl Gate {
             } else {
                 asked::of(request.method(), request.uri())
             };
+            let _ = received.attributes.set(attributes.clone());
             self.registry.authorize(&context.user, &attributes).await?;
         }
         request.extensions_mut().insert(Arc::new(context));
@@ -83,7 +102,15 @@ impl Gate {
 
 /// Middleware: lets a request through with an `Arc<RequestContext>` in its extensions, or answers why not.
 pub async fn guard(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
-    match gate.judge(&mut request).await {
+    let address = request.extensions().get::<Peer>().map(|peer| peer.address.ip().to_string());
+    let received = Received::new(
+        gate.registry.time(),
+        request.method().clone(),
+        request.uri().clone(),
+        request.headers(),
+        address,
+    );
+    let response = match gate.judge(&mut request, &received).await {
         Ok(()) => next.run(request).await,
         Err(status) => {
             let (parts, body) = request.into_parts();
@@ -92,6 +119,20 @@ pub async fn guard(State(gate): State<Arc<Gate>>, mut request: Request, next: Ne
             let _ = tokio::time::timeout(REFUSED_BODY_WAIT_MAX, drained).await;
             refuse(&parts.headers, status)
         }
+    };
+    if let Some(audit) = &gate.audit {
+        let code = code_of(&response);
+        let revision = (received.is_write() && code < 300).then(|| gate.registry.revision());
+        audit.tell(&received.event(code, revision, gate.registry.time()));
+    }
+    response
+}
+
+/// HTTP's code of an answer, also of one that gRPC wraps.
+fn code_of(response: &Response) -> u16 {
+    match tonic::Status::from_header_map(response.headers()) {
+        Some(status) if status.code() != tonic::Code::Ok => Status::from_grpc(&status).code,
+        _ => response.status().as_u16(),
     }
 }
 

@@ -6,11 +6,15 @@
 //! router does all that and leaves a [`RequestContext`](crate::registry::RequestContext) in the extensions of the
 //! request; a call whose object only its message names is left [`Unjudged`] for its service.
 //!
+//! What was asked and how it went is told to the audit log (`audit`). Service accounts' tokens are issued and believed in
+//! [`service_account`]; `review` answers who somebody is and what he may do.
+//!
 //! Invariants: a user comes from proof alone, never from what a client claims; a request with a proof that does not
 //! hold is refused, it never falls back to being anonymous; nothing gets past the gate that is not judged, or must be
 //! judged to be used at all.
 
 mod asked;
+mod audit;
 mod authenticator;
 mod authorizer;
 mod claims;
@@ -18,10 +22,25 @@ mod gate;
 mod impersonation;
 mod node;
 mod rbac;
+mod review;
+pub mod service_account;
 mod token;
 
+pub use audit::{AuditError, AuditLog, AuditPath};
 pub use authenticator::{ANONYMOUS, Authenticator};
 pub use authorizer::{AuthorizationMode, Authorizer};
 pub use claims::{CLIENT_BYTES_MAX, context};
 pub use gate::{Gate, Unjudged, guard};
 pub use token::{TokenFileError, Tokens};
+
+use listwatch_proto::resource::{Cause, Reason, Status};
+
+/// 422 for a kind that has no row of its own, in upstream's words.
+fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Status {
+    let faults: Vec<String> = causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
+    let list = if let [one] = faults.as_slice() { one.clone() } else { format!("[{}]", faults.join(", ")) };
+    let mut status = Status::new(Reason::Invalid, format!("{kind}.{group} \"{name}\" is invalid: {list}"));
+    (status.group, status.kind, status.name) = (group.to_owned(), kind.to_owned(), name.to_owned());
+    status.causes = causes;
+    status
+}

@@ -94,6 +94,21 @@ impl Pki {
         &self.dir
     }
 
+    /// The key that signs service accounts' tokens, made and written if it is not there.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub fn signing_key(&self) -> Result<PathBuf, Error> {
+        let _lock = file::lock_dir(&self.dir)?;
+        let path = self.dir.join("sa.key");
+        if file::read(&path)?.is_none() {
+            let make = |source| Error::Make { subject: "service accounts' tokens".into(), source };
+            let key = KeyPair::generate().map_err(make)?;
+            file::write_all(&[(path.clone(), key.serialize_pem())])?;
+        }
+        Ok(path)
+    }
+
     /// The certificate of an identity, made and written if it is not there.
     ///
     /// # Errors

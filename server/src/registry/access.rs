@@ -68,6 +68,18 @@ pub trait Security: Send + Sync + std::fmt::Debug {
     /// A stored first object, with what it lacks of the one that should be there; `None` = it lacks nothing.
     fn completed(&self, stored: &Object, wanted: &Object) -> Option<Object>;
 
+    /// Answers an object that is not kept: a review, a request for a token. Also what a client should be told.
+    ///
+    /// # Errors
+    /// What is wrong with the question.
+    async fn answer(
+        &self,
+        registry: &Registry,
+        context: &RequestContext,
+        target: &Target,
+        object: Object,
+    ) -> Result<(Object, Vec<String>), Status>;
+
     /// Judges a write by what it does to the object: a right to write may not reach every object or every content.
     ///
     /// # Errors

@@ -223,7 +223,7 @@ fn generated_prefix(object: &Object) -> Option<String> {
     (object.name().is_empty() && !prefix.is_empty()).then(|| prefix.to_owned())
 }
 
-fn generated_name(prefix: &str) -> String {
+pub(super) fn generated_name(prefix: &str) -> String {
     let mut end = prefix.len().min(NAME_PREFIX_MAX);
     while !prefix.is_char_boundary(end) {
         end -= 1;

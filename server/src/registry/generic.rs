@@ -4,9 +4,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use listwatch_proto::resource::{Kind, Object, Status};
+use listwatch_proto::resource::{Kind, Object, Status, Storage};
 use tokio::sync::OnceCell;
 
+use super::admission::AdmissionPlugins;
+use super::answered::is_kept;
 use super::cache::Caches;
 use super::custom::{Definitions, custom};
 use super::error::not_served;
@@ -25,6 +27,8 @@ pub struct RegistryOptions {
     pub event_ttl: Duration,
     /// The longest silence of a watch that asked for bookmarks.
     pub progress_interval: Duration,
+    /// The admission plugins that are on.
+    pub plugins: AdmissionPlugins,
     /// How long a read waits for a revision that the store has not reached (Kubernetes: 3 s).
     pub revision_wait: Duration,
 }
@@ -34,6 +38,7 @@ impl Default for RegistryOptions {
         Self {
             event_ttl: Duration::from_secs(3600),
             progress_interval: Duration::from_secs(5),
+            plugins: AdmissionPlugins::default(),
             revision_wait: Duration::from_secs(3),
         }
     }
@@ -144,6 +149,8 @@ impl Registry {
     ) -> Result<Written, Status> {
         self.begin(options).await?;
         let written = match target.subresource.as_str() {
+            "" if target.kind.storage == Storage::Nothing => self.answer_object(context, target, body, options).await,
+            "token" => self.answer_object(context, &named(target)?, body, options).await,
             "" => self.create_object(context, target, body, options).await,
             "binding" => self.bind(context, &named(target)?, body, options).await,
             _ => Err(not_served()),
@@ -413,6 +420,7 @@ fn is_scale(object: &Object) -> bool {
 
 /// A target that names one object.
 fn named(target: &Target) -> Result<Target, Status> {
+    is_kept(target)?;
     if target.name.is_empty() {
         return Err(Status::bad_request(format!("the request names no object of {}", target.kind.name())));
     }
@@ -424,5 +432,6 @@ fn named(target: &Target) -> Result<Target, Status> {
 
 /// A target that names a collection.
 fn collection(target: &Target) -> Result<(), Status> {
+    is_kept(target)?;
     if target.subresource.is_empty() { Ok(()) } else { Err(not_served()) }
 }

@@ -12,6 +12,7 @@
 
 mod access;
 mod admission;
+mod answered;
 mod binding;
 mod body;
 mod bootstrap;
@@ -46,9 +47,12 @@ mod update;
 mod watch;
 
 pub use access::{Asked, Attributes, Change, ChangeVerb, Decision, ResourceAttributes, Security, exact};
+pub use admission::{AdmissionPlugin, AdmissionPlugins};
 pub(crate) use custom::Kinds;
 pub use engine_store::EngineStore;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
+#[cfg(test)]
+pub(crate) use memory_store::MemoryStore;
 pub use request::{
     DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Propagation, RequestContext, Target, User,
     WatchOptions, WriteOptions,

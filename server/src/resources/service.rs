@@ -186,7 +186,6 @@ fn made(target: &Target) -> Target {
 }
 
 fn resource_info(kind: &'static Kind) -> v1::ResourceInfo {
-    const VERBS: [&str; 7] = ["create", "delete", "get", "list", "patch", "update", "watch"];
     let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
     v1::ResourceInfo {
         group: kind.group.to_owned(),
@@ -196,7 +195,7 @@ fn resource_info(kind: &'static Kind) -> v1::ResourceInfo {
         singular: kind.singular.to_owned(),
         short_names: texts(kind.short_names),
         namespaced: kind.namespaced,
-        verbs: texts(&VERBS),
+        verbs: texts(kind.verbs()),
         subresources: texts(kind.subresources),
         categories: texts(kind.categories),
     }

@@ -16,6 +16,8 @@ pub(super) struct SecureTls {
     pub(super) tls: Tls,
     /// How kubelets are reached; `None` if the server has nothing to show them.
     pub(super) kubelets: Option<Arc<Kubelets>>,
+    /// The key of service accounts' tokens, if the server makes its own.
+    pub(super) signing_key: Option<PathBuf>,
 }
 
 /// Where the administrator's kubeconfig is written.
@@ -39,7 +41,11 @@ pub(super) fn prepare(
         }
     };
     let kubelets = kubelet.map(|f| Kubelets::load(&f.certificate, &f.key, &f.authority)).transpose()?;
-    Ok(SecureTls { tls: Tls::load(tls, clock.clone())?, kubelets: kubelets.map(Arc::new) })
+    let signing_key = match certificates {
+        Certificates::Files { .. } => None,
+        Certificates::Own => Some(pki::ensure(data_dir.join("pki"), &**clock)?.signing_key()?),
+    };
+    Ok(SecureTls { tls: Tls::load(tls, clock.clone())?, kubelets: kubelets.map(Arc::new), signing_key })
 }
 
 /// Authority, certificates and kubeconfig under the data folder.

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::auth::TokenFileError;
+use crate::auth::service_account::ServiceAccountError;
+use crate::auth::{AuditError, TokenFileError};
 use crate::config::ConfigError;
 use crate::pki;
 use crate::storage;
@@ -40,6 +41,12 @@ pub enum ServerError {
     /// The tokens cannot be used.
     #[error(transparent)]
     Tokens(#[from] TokenFileError),
+    /// The keys of service accounts' tokens cannot be used.
+    #[error(transparent)]
+    ServiceAccounts(#[from] ServiceAccountError),
+    /// The audit log cannot be opened.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     /// A fault of the server itself.
     #[error("{0}")]
     Internal(&'static str),

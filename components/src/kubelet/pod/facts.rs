@@ -3,7 +3,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Pod, PodSpec, ResourceFieldSelector};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, Pod, PodSpec, ResourceFieldSelector, ServiceAccountTokenProjection,
+};
 use listwatch_proto::resource::{Quantity, Resources};
 
 use super::spec;
@@ -21,6 +23,28 @@ pub struct Facts<'a> {
     pub allocatable: &'a Resources,
     /// A ConfigMap of the pod's namespace, by name.
     pub config_maps: &'a dyn Fn(&str) -> Lookup,
+    /// A token of the pod's service account.
+    pub tokens: &'a dyn Fn(&TokenAsk) -> Token,
+}
+
+/// What a volume asks of a service account's token.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenAsk {
+    /// For whom; empty: the API server.
+    pub audience: String,
+    /// How long it shall live, in seconds.
+    pub seconds: i64,
+}
+
+/// What is known of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Token {
+    /// It has been asked for.
+    NotYet,
+    /// It is this. Secret.
+    Here(String),
+    /// The API refuses it.
+    Failed(String),
 }
 
 /// What is known of a ConfigMap.
@@ -38,7 +62,7 @@ pub enum Lookup {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FactError {
     /// It will be known in a moment.
-    #[error("the kubelet has not seen ConfigMap {0:?} yet")]
+    #[error("the kubelet has not seen {0:?} yet")]
     NotSeen(String),
     /// Not as things are; in upstream's words where it has some.
     #[error("{0}")]
@@ -59,6 +83,15 @@ impl Facts<'_> {
             Lookup::Found(map) => Ok(Some(map)),
             Lookup::Absent if optional => Ok(None),
             Lookup::Absent => Err(FactError::Failed(format!("configmap \"{name}\" not found"))),
+        }
+    }
+
+    /// The token that a volume asks for.
+    pub(super) fn token(&self, ask: &TokenAsk) -> Result<String, FactError> {
+        match (self.tokens)(ask) {
+            Token::NotYet => Err(FactError::NotSeen("service account token".to_owned())),
+            Token::Here(token) => Ok(token),
+            Token::Failed(why) => Err(FactError::Failed(format!("failed to fetch token: {why}"))),
         }
     }
 
@@ -149,6 +182,22 @@ pub fn config_maps(spec: &PodSpec) -> BTreeSet<String> {
     names
 }
 
+/// How long a token lives unless its volume says otherwise: seconds (Kubernetes 1.36).
+const TOKEN_SECS: i64 = 3600;
+
+/// What a projection asks of a token.
+pub(super) fn token_ask(source: &ServiceAccountTokenProjection) -> TokenAsk {
+    let seconds = source.expiration_seconds.unwrap_or(TOKEN_SECS);
+    TokenAsk { audience: source.audience.clone().unwrap_or_default(), seconds }
+}
+
+/// The tokens that a pod's volumes ask for.
+pub fn tokens(spec: &PodSpec) -> BTreeSet<TokenAsk> {
+    let projected = spec.volumes.iter().flatten().filter_map(|volume| volume.projected.as_ref());
+    let sources = projected.flat_map(|projected| projected.sources.iter().flatten());
+    sources.filter_map(|source| source.service_account_token.as_ref()).map(token_ask).collect()
+}
+
 /// `key="value"`, a line each.
 fn listed(map: &std::collections::BTreeMap<String, String>) -> String {
     map.iter().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
@@ -180,6 +229,11 @@ pub(super) mod tests {
             pod_ip: "127.1.1.1",
             allocatable: &allocatable,
             config_maps: &config_maps,
+            tokens: &|ask| match ask.audience.as_str() {
+                "later" => Token::NotYet,
+                "refused" => Token::Failed("no".to_owned()),
+                audience => Token::Here(format!("token for {audience:?}")),
+            },
         })
     }
 

@@ -10,7 +10,7 @@ use k8s_openapi::{
     api::core::v1::{ConfigMap, DownwardAPIVolumeFile, KeyToPath, PodSpec, Volume},
 };
 
-use super::facts::{FactError, Facts};
+use super::facts::{FactError, Facts, token_ask};
 
 /// Mode of a file when nothing says otherwise.
 const MODE_DEFAULT: i32 = 0o644;
@@ -72,6 +72,9 @@ pub fn content(facts: &Facts<'_>, volume: &Volume) -> Result<Content, FactError>
                 config_map(facts, &source.name, items, source.optional == Some(true), mode, &mut files)?;
             } else if let Some(source) = &source.downward_api {
                 downward(facts, source.items.as_deref().unwrap_or_default(), mode, &mut files)?;
+            } else if let Some(source) = &source.service_account_token {
+                let token = facts.token(&token_ask(source))?;
+                put(&mut files, &source.path, token.into_bytes(), mode)?;
             } else {
                 let kind = kind_of(source);
                 return Err(FactError::Failed(format!("projected source {kind} is not supported")));
@@ -244,6 +247,14 @@ mod tests {
             ]}},
         ]}}));
         assert_eq!(files.expect("made"), ["cpu=2@644", "labels=app=\"x\"@600", "size=big@600"]);
+        let token = |audience: &str| {
+            made(json!({"name": "v", "projected": {"sources": [
+                {"serviceAccountToken": {"path": "token", "audience": audience, "expirationSeconds": 3607}},
+            ]}}))
+        };
+        assert_eq!(token("vault"), Ok(vec!["token=token for \"vault\"@644".to_owned()]));
+        assert_eq!(token("refused"), Err("failed to fetch token: no".into()));
+        assert!(token("later").expect_err("asked for").contains("not seen"));
         let secret = json!({"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}});
         assert_eq!(made(secret), Err("projected source secret is not supported".into()));
     }

@@ -7,7 +7,7 @@ use listwatch_proto::resource::Resources;
 
 use super::{
     super::{pod::backoff::BackoffLimits, runtime::seam::Runtime},
-    ConfigMaps, Ledger,
+    ConfigMaps, Ledger, Tokens,
 };
 use crate::{
     client::Api,
@@ -44,6 +44,8 @@ pub(in crate::kubelet) struct Context {
     pub(in crate::kubelet) allocatable: Resources,
     /// The ConfigMaps that its pods name.
     pub(in crate::kubelet) config_maps: Arc<ConfigMaps>,
+    /// The tokens that their volumes ask for.
+    pub(in crate::kubelet) tokens: Arc<Tokens>,
     /// What admitted pods have taken of the node.
     pub(in crate::kubelet) ledger: Arc<Ledger>,
 }

@@ -4,6 +4,7 @@
 //! * [`ledger`]: what admitted pods have taken of the node
 //! * [`writer`]: tells the API the status of one pod, until it has it
 //! * [`config_maps`]: the ConfigMaps that pods name; [`volumes`], [`volume_files`]: what is made of them on disk
+//! * [`tokens`]: the service account tokens that volumes ask for
 //! * [`actions`]: what probes and hooks do; [`probes`]: who asks; [`stopper`]: hooks before an end
 //! * [`start`]: one container from image to process, with its Events
 //! * [`pod`]: the worker itself; [`sync`]: while its pod runs; [`stop`]: when it ends
@@ -19,6 +20,7 @@ mod start;
 mod stop;
 mod stopper;
 mod sync;
+mod tokens;
 mod volume_files;
 mod volumes;
 mod workers;
@@ -27,4 +29,5 @@ mod writer;
 pub(super) use config_maps::ConfigMaps;
 pub(super) use context::Context;
 pub(super) use ledger::Ledger;
+pub(super) use tokens::Tokens;
 pub(super) use workers::Workers;

@@ -19,7 +19,8 @@ use super::{
         pod::{
             admission::Rejection,
             backoff::Backoffs,
-            facts, spec,
+            facts::{self, TokenAsk},
+            spec,
             status::{self, Health, Seen, Waiting},
         },
         runtime::seam::{ContainerState, ContainerStatus, PodConfig},
@@ -29,6 +30,7 @@ use super::{
     probes::Probes,
     start::Failures,
     stopper::Stopper,
+    tokens::{Held, TokenKey},
     volumes::Volumes,
     writer::StatusWriter,
 };
@@ -89,6 +91,8 @@ pub(super) struct Worker {
     pub(super) ending_since: Option<std::time::Instant>,
     /// The ConfigMaps that the pod names, once it runs.
     pub(super) config_maps: BTreeMap<String, Arc<Watched>>,
+    /// The tokens that its volumes ask for, once it runs.
+    pub(super) tokens: BTreeMap<TokenAsk, Arc<Held>>,
     pub(super) volumes: Volumes,
     /// The failure whose pause was told, by container.
     pub(super) told: HashMap<String, Timestamp>,
@@ -156,6 +160,7 @@ impl Worker {
             asked: HashMap::new(),
             ending_since: None,
             config_maps: BTreeMap::new(),
+            tokens: BTreeMap::new(),
             volumes: Volumes::default(),
             told: HashMap::new(),
         }
@@ -165,9 +170,11 @@ impl Worker {
     pub(super) async fn run(mut self) {
         let mut retry = Backoff::new(RETRY);
         let mut maps = self.context.config_maps.changes();
+        let mut tokens = self.context.tokens.changes();
         let mut answers = self.probes.changes();
         loop {
             maps.mark_unchanged();
+            tokens.mark_unchanged();
             answers.mark_unchanged();
             // Subscribed before looking, so that no change falls between look and wait.
             let mut changes = self.context.runtime.changes(&self.config.uid);
@@ -189,6 +196,7 @@ impl Worker {
                 () = changed(&mut changes) => {}
                 () = changed(&mut answers), if !self.probes.is_empty() => {}
                 () = changed(&mut maps), if !self.config_maps.is_empty() => {}
+                () = changed(&mut tokens), if !self.tokens.is_empty() => {}
                 () = sleep(wake) => {}
             }
         }
@@ -250,6 +258,17 @@ impl Worker {
         for name in named {
             let key = ObjectKey::new(pod.key.namespace.as_str(), name.as_str());
             self.config_maps.insert(name, self.context.config_maps.watch(&key));
+        }
+        let asked = pod.spec.iter().filter(|_| !self.context.runtime.is_simulation());
+        for (spec, ask) in asked.flat_map(|spec| facts::tokens(spec).into_iter().map(move |ask| (spec, ask))) {
+            let account = spec.service_account_name.as_deref().unwrap_or("default");
+            let key = TokenKey {
+                account: ObjectKey::new(pod.key.namespace.as_str(), account),
+                pod: pod.key.name.to_string(),
+                uid: pod.uid.to_string(),
+                ask: ask.clone(),
+            };
+            self.tokens.insert(ask, self.context.tokens.hold(&key));
         }
         self.stage = Stage::Running;
         Ok(())

@@ -15,7 +15,7 @@ use super::{
         pod::{
             backoff::Backoffs,
             env,
-            facts::{FactError, Facts, Lookup},
+            facts::{FactError, Facts, Lookup, Token},
             spec::{self, Role},
             status::{self, Waiting},
             volumes,
@@ -203,6 +203,8 @@ impl Starter<'_> {
             pod_ip: self.pod_ip,
             allocatable: &self.context.allocatable,
             config_maps: &look,
+            // Only volumes hold tokens, and they are made before.
+            tokens: &|_| Token::NotYet,
         };
         let mut env = env::environment(&facts, container)?;
         let empty = PodSpec::default();

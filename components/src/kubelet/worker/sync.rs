@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use super::{
     super::{
         pod::{
-            facts::{Facts, Lookup},
+            facts::{Facts, Lookup, Token, TokenAsk},
             plan::{self, Plan, Situation, Start, backoff_name},
             probe,
             spec::{self, Role},
@@ -89,12 +89,15 @@ impl Worker {
         let wanted = {
             let config_maps = self.config_maps.clone();
             let look = |name: &str| config_maps.get(name).map_or(Lookup::NotSeen, |watched| watched.look());
+            let tokens = self.tokens.clone();
+            let token = |ask: &TokenAsk| tokens.get(ask).map_or(Token::NotYet, |held| held.look());
             let facts = Facts {
                 pod,
                 host_ip: &self.context.host_ip,
                 pod_ip: self.pod_ip.as_deref().unwrap_or_default(),
                 allocatable: &self.context.allocatable,
                 config_maps: &look,
+                tokens: &token,
             };
             self.volumes.changed(&self.context, pod, &facts)
         };

@@ -10,7 +10,7 @@ mod related;
 mod restriction;
 
 pub(super) use authorizer::NodeAuthorizer;
-pub(super) use restriction::admit;
+pub(super) use restriction::{admit, admit_token};
 
 use crate::registry::User;
 

@@ -6,7 +6,7 @@ use listwatch_proto::resource::{Kind, Object, Status};
 use serde_json::Value;
 
 use super::node_of;
-use crate::registry::{Change, ChangeVerb, Registry, RequestContext, Target, User};
+use crate::registry::{AdmissionPlugin, Change, ChangeVerb, Registry, RequestContext, Target, User};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -46,6 +46,40 @@ pub(in super::super) async fn admit(registry: &Registry, user: &User, change: &C
         }
     };
     judged.map_err(|why| Status::forbidden(change.kind, name, &why))
+}
+
+/// Judges a kubelet's request for a service account's token: only for a pod of its node, by its uid, and for an audience
+/// that the pod asks for.
+pub(in super::super) async fn admit_token(
+    registry: &Registry,
+    user: &User,
+    target: &Target,
+    request: &Object,
+) -> Result<(), Status> {
+    let Some(node) = node_of(user).filter(|_| registry.runs(AdmissionPlugin::NodeRestriction)) else { return Ok(()) };
+    let refused = |why: &str| Err(Status::forbidden(target.kind, &target.name, why));
+    let at = |key: &str| request.text(&["spec", "boundObjectRef", key]);
+    if at("apiVersion") != "v1" || at("kind") != "Pod" || at("name").is_empty() {
+        return refused("node requested token not bound to a pod");
+    }
+    if at("uid").is_empty() {
+        return refused("node requested token with a pod binding without a uid");
+    }
+    let pods = Kind::by_api_version("v1", "Pod").expect("Pod is a served kind");
+    let context = RequestContext::user("system:registry");
+    let pod = registry.get(&context, &Target::object(pods, &*target.namespace, at("name")), 0).await?;
+    let pod = pod.object();
+    if pod.uid() != at("uid") {
+        let uid = at("uid");
+        return refused(&format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been \
+             deleted and then recreated"
+        ));
+    }
+    if pod.text(&["spec", "nodeName"]) != node {
+        return refused("node requested token bound to a pod scheduled on a different node");
+    }
+    Ok(())
 }
 
 type Judged = Result<(), String>;

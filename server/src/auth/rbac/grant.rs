@@ -43,14 +43,8 @@ async fn admit_role(
     covered(cache, user, role.namespace(), &Rule::all_of(role)).await.map_err(forbidden)?;
     if aggregates(role) || change.old.is_some_and(aggregates) {
         // A role that takes rules in later can come to grant anything.
-        let all = ["*".to_owned()].to_vec();
-        let (verbs, groups, resources) = (all.clone(), all.clone(), all.clone());
-        let everything = [
-            Rule { verbs, groups, resources, ..Rule::default() },
-            Rule { verbs: all.clone(), paths: all, ..Rule::default() },
-        ];
         let why = "must have cluster-admin privileges to use the aggregationRule";
-        covered(cache, user, "", &everything).await.map_err(|_| forbidden(why.to_owned()))?;
+        covered(cache, user, "", &Rule::everything()).await.map_err(|_| forbidden(why.to_owned()))?;
     }
     Ok(())
 }

@@ -38,6 +38,14 @@ impl Rule {
         }
     }
 
+    /// The rules that allow everything.
+    pub(in super::super) fn everything() -> [Rule; 2] {
+        let all = ["*".to_owned()].to_vec();
+        let (verbs, groups, resources) = (all.clone(), all.clone(), all.clone());
+        let of_resources = Rule { verbs, groups, resources, ..Rule::default() };
+        [of_resources, Rule { verbs: all.clone(), paths: all, ..Rule::default() }]
+    }
+
     /// As it stands in a role.
     pub(in super::super) fn to_json(&self) -> Value {
         let mut map = Map::new();

@@ -2,4 +2,8 @@
 //! object itself stands with its kind.
 
 mod chain;
+mod plugin;
 mod priority;
+mod service_account;
+
+pub use plugin::{AdmissionPlugin, AdmissionPlugins};

@@ -46,6 +46,7 @@ mod rbac;
 mod replica_set;
 mod resource;
 mod resources;
+mod review;
 mod runtime;
 mod scale;
 mod storage;

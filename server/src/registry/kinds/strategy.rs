@@ -9,7 +9,7 @@ use super::faults::Faults;
 use super::metadata::OwnMetadata;
 use super::{
     apps, autoscaling, batch, config_map, core, deployment, discovery, event, extensions, lease, namespace, networking,
-    node, pod, policy, priority_class, rbac, replica_set, resource, runtime, storage,
+    node, pod, policy, priority_class, rbac, replica_set, resource, review, runtime, storage,
 };
 
 /// Which part of an object a write may change.
@@ -183,6 +183,7 @@ pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
                 "" => core::strategy(kind.kind),
                 "apiextensions.k8s.io" => extensions::strategy(kind.kind),
                 "apps" => apps::strategy(kind.kind),
+                "authentication.k8s.io" | "authorization.k8s.io" => review::strategy(kind.kind),
                 "autoscaling" => autoscaling::strategy(kind.kind),
                 "batch" => batch::strategy(kind.kind),
                 "discovery.k8s.io" => discovery::strategy(kind.kind),

@@ -1,0 +1,70 @@
+//! The kinds that are answered and not kept: reviews (authentication.k8s.io, authorization.k8s.io). What they ask is
+//! judged where it is answered, behind [`Security`](super::super::Security).
+
+use listwatch_proto::resource::Object;
+
+use super::super::table::{Cell, Column};
+use super::faults::Faults;
+use super::names;
+use super::print::{AGE, NAME, age, text};
+use super::strategy::{Part, Strategy};
+
+/// A kind of review, by its schema.
+pub(super) struct ReviewStrategy(&'static str);
+
+const COLUMNS: &[Column] = &[NAME, AGE];
+
+static SELF_SUBJECT: ReviewStrategy = ReviewStrategy("authentication/v1.SelfSubjectReview");
+static TOKEN: ReviewStrategy = ReviewStrategy("authentication/v1.TokenReview");
+static LOCAL_ACCESS: ReviewStrategy = ReviewStrategy("authorization/v1.LocalSubjectAccessReview");
+static SELF_ACCESS: ReviewStrategy = ReviewStrategy("authorization/v1.SelfSubjectAccessReview");
+static SELF_RULES: ReviewStrategy = ReviewStrategy("authorization/v1.SelfSubjectRulesReview");
+static ACCESS: ReviewStrategy = ReviewStrategy("authorization/v1.SubjectAccessReview");
+
+/// The rules of a kind of these groups.
+pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
+    let found: &'static ReviewStrategy = match kind {
+        "SelfSubjectReview" => &SELF_SUBJECT,
+        "TokenReview" => &TOKEN,
+        "LocalSubjectAccessReview" => &LOCAL_ACCESS,
+        "SelfSubjectAccessReview" => &SELF_ACCESS,
+        "SelfSubjectRulesReview" => &SELF_RULES,
+        "SubjectAccessReview" => &ACCESS,
+        _ => return None,
+    };
+    Some(found)
+}
+
+impl Strategy for ReviewStrategy {
+    fn schema(&self) -> &'static str {
+        self.0
+    }
+
+    fn default(&self, _object: &mut Object) {}
+
+    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
+
+    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+
+    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+
+    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::subdomain(name, prefix)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
+        vec![text(object.name()), age(object, now)]
+    }
+}
