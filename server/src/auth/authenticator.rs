@@ -25,7 +25,8 @@ pub enum Authenticator {
 }
 
 impl Authenticator {
-    /// The user of a request; [`ANONYMOUS`] if it shows nothing. A certificate that holds goes before a token.
+    /// The user of a request; [`ANONYMOUS`] if it shows nothing. A token goes before a certificate: it is
+    /// said for this request, the certificate for the connection.
     ///
     /// # Errors
     /// `Unauthorized` for a certificate or token that does not hold.
@@ -34,14 +35,12 @@ impl Authenticator {
             return Ok(user(UNSECURED, &["system:masters".to_owned()]));
         }
         let identity = peer.map(|p| &p.identity);
-        if let Some(PeerIdentity::Certificate(subject)) = identity {
-            return Ok(user(&subject.name, &subject.groups));
-        }
         if let Some(token) = headers.get(AUTHORIZATION).and_then(bearer) {
             let believed = self.token(registry, token, &[]).await;
             return believed.map(|believed| believed.user).map_err(|why| unauthorized(&why));
         }
         match identity {
+            Some(PeerIdentity::Certificate(subject)) => Ok(user(&subject.name, &subject.groups)),
             Some(PeerIdentity::Refused(reason)) => Err(unauthorized(reason)),
             _ => Ok(User {
                 name: ANONYMOUS.to_owned(),
@@ -147,7 +146,8 @@ mod tests {
         let refused = || PeerIdentity::Refused("expired".into());
         let nobody = named(ANONYMOUS, &["system:unauthenticated"]);
         assert_eq!(check(admin(), None).await, named("admin", &["g", "system:authenticated"]));
-        assert_eq!(check(admin(), Some("Bearer wrong")).await, named("admin", &["g", "system:authenticated"]));
+        assert_eq!(check(admin(), Some("Bearer wrong")).await, Err(Reason::Unauthorized));
+        assert_eq!(check(admin(), Some("Bearer t1")).await, alice());
         assert_eq!(check(PeerIdentity::Nobody, None).await, nobody);
         assert_eq!(check(PeerIdentity::Plain, None).await, nobody);
         assert_eq!(check(PeerIdentity::Nobody, Some("Bearer ")).await, nobody);
