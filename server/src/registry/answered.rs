@@ -11,6 +11,7 @@ const TOKEN_REQUEST: Expected<'static> = Expected {
     api_version: "authentication.k8s.io/v1",
     kind: "TokenRequest",
     schema: "authentication/v1.TokenRequest",
+    custom: None,
 };
 
 impl Registry {
@@ -27,7 +28,7 @@ impl Registry {
         let api_version = kind.api_version();
         let expected = match target.subresource.as_str() {
             "token" => TOKEN_REQUEST,
-            _ => Expected { api_version: &api_version, kind: kind.kind, schema: strategy(kind).schema() },
+            _ => Expected { api_version: &api_version, kind: kind.kind, schema: strategy(kind).schema(), custom: None },
         };
         let body = body::read(expected, body, options.field_validation)?;
         let mut object = body.object;
