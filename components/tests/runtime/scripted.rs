@@ -318,6 +318,13 @@ impl Resources for Service {
         Ok(Response::new(v1::DeleteResponse { header: objects.header(), removed: true, object, warnings: Vec::new() }))
     }
 
+    async fn delete_collection(
+        &self,
+        _request: Request<v1::DeleteCollectionRequest>,
+    ) -> Result<Response<v1::DeleteCollectionResponse>, tonic::Status> {
+        Err(tonic::Status::unimplemented("no component deletes collections"))
+    }
+
     type WatchStream = ReceiverStream<Result<WatchResponse, tonic::Status>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, tonic::Status> {

@@ -111,6 +111,31 @@ impl Door {
         answer(self.0.clone().delete(request).await)
     }
 
+    pub(crate) async fn apply(
+        &self,
+        at: ResourceRef,
+        manager: &str,
+        wanted: &Value,
+        force: bool,
+    ) -> Result<v1::ObjectResponse, Status> {
+        let request = v1::PatchRequest {
+            resource: Some(at),
+            r#type: v1::PatchType::Apply.into(),
+            patch: encode(wanted),
+            field_manager: manager.to_owned(),
+            force,
+            ..Default::default()
+        };
+        answer(self.0.clone().patch(request).await)
+    }
+
+    pub(crate) async fn delete_collection(
+        &self,
+        request: v1::DeleteCollectionRequest,
+    ) -> Result<v1::DeleteCollectionResponse, Status> {
+        answer(self.0.clone().delete_collection(request).await)
+    }
+
     pub(crate) async fn watch(&self, request: WatchRequest) -> Result<Watching, Status> {
         answer(self.0.clone().watch(request).await).map(Watching)
     }

@@ -2,6 +2,7 @@
 //!
 //! * `auth`: who is let in, and as whom
 //! * `verbs`: every verb, its views and its refusals
+//! * `owners`: who owns which fields, server-side apply, deletion of collections
 //! * `watch`: the contract of watches; `slow`: readers that stand still
 //! * `admin`: what an operator asks
 //! * `requests`, `starts`: what cannot be read, and what cannot be started
@@ -9,6 +10,7 @@
 mod admin;
 mod auth;
 mod door;
+mod owners;
 mod raw;
 mod requests;
 mod slow;

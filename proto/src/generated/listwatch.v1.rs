@@ -209,7 +209,7 @@ pub struct PatchRequest {
     pub patch: ::prost::bytes::Bytes,
     #[prost(string, tag = "4")]
     pub field_manager: ::prost::alloc::string::String,
-    /// APPLY only
+    /// APPLY only: takes fields over that others own
     #[prost(bool, tag = "5")]
     pub force: bool,
     #[prost(bool, tag = "6")]
@@ -254,6 +254,44 @@ pub struct DeleteResponse {
     /// for a person
     #[prost(string, repeated, tag = "4")]
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteCollectionRequest {
+    /// a namespace is needed for namespaced kinds
+    #[prost(message, optional, tag = "1")]
+    pub resource: ::core::option::Option<ResourceRef>,
+    #[prost(string, tag = "2")]
+    pub label_selector: ::prost::alloc::string::String,
+    #[prost(string, tag = "3")]
+    pub field_selector: ::prost::alloc::string::String,
+    /// 0: as many as the server takes at a time
+    #[prost(int64, tag = "4")]
+    pub limit: i64,
+    /// from the answer before
+    #[prost(string, tag = "5")]
+    pub continue_token: ::prost::alloc::string::String,
+    /// of each object
+    #[prost(message, optional, tag = "6")]
+    pub preconditions: ::core::option::Option<Preconditions>,
+    /// unset: the kind's or the object's own
+    #[prost(int64, optional, tag = "7")]
+    pub grace_period_seconds: ::core::option::Option<i64>,
+    /// "", "Background", "Foreground", "Orphan"
+    #[prost(string, tag = "8")]
+    pub propagation_policy: ::prost::alloc::string::String,
+    #[prost(bool, tag = "9")]
+    pub dry_run: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeleteCollectionResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<Header>,
+    /// "" when nothing is left
+    #[prost(string, tag = "2")]
+    pub continue_token: ::prost::alloc::string::String,
+    /// as they were listed, without json
+    #[prost(message, repeated, tag = "3")]
+    pub items: ::prost::alloc::vec::Vec<Object>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchRequest {
@@ -432,9 +470,9 @@ pub enum PatchType {
     Json = 1,
     /// RFC 7386
     Merge = 2,
-    /// refused by name until served
+    /// lists are merged by the keys of their items
     Strategic = 3,
-    /// refused by name until served
+    /// server-side apply: all that field_manager wants of the object; makes it if absent
     Apply = 4,
 }
 impl PatchType {
@@ -745,6 +783,31 @@ pub mod resources_client {
                 .insert(GrpcMethod::new("listwatch.v1.Resources", "Delete"));
             self.inner.unary(req, path, codec).await
         }
+        /// Deletes what a list of a collection finds, a bounded number of objects at a time.
+        pub async fn delete_collection(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteCollectionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteCollectionResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/listwatch.v1.Resources/DeleteCollection",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("listwatch.v1.Resources", "DeleteCollection"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Events in order of revision, from any revision that history still holds. Never silent: data, a bookmark or a typed
         /// error (reason Expired with the oldest and the current revision) within the progress interval.
         pub async fn watch(
@@ -845,6 +908,14 @@ pub mod resources_server {
             &self,
             request: tonic::Request<super::DeleteRequest>,
         ) -> std::result::Result<tonic::Response<super::DeleteResponse>, tonic::Status>;
+        /// Deletes what a list of a collection finds, a bounded number of objects at a time.
+        async fn delete_collection(
+            &self,
+            request: tonic::Request<super::DeleteCollectionRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteCollectionResponse>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the Watch method.
         type WatchStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::WatchResponse, tonic::Status>,
@@ -1234,6 +1305,51 @@ pub mod resources_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeleteSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/listwatch.v1.Resources/DeleteCollection" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteCollectionSvc<T: Resources>(pub Arc<T>);
+                    impl<
+                        T: Resources,
+                    > tonic::server::UnaryService<super::DeleteCollectionRequest>
+                    for DeleteCollectionSvc<T> {
+                        type Response = super::DeleteCollectionResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteCollectionRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Resources>::delete_collection(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteCollectionSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

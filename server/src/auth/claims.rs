@@ -39,7 +39,9 @@ pub fn context(user: User, headers: &HeaderMap) -> Result<RequestContext, Status
             .filter(|revision| *revision >= 0)
             .ok_or_else(|| Status::bad_request(format!("{SEEN_REVISION}: {digits:?} is not a revision")))?,
     };
-    Ok(RequestContext { user, client, cause })
+    let agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
+    let user_agent = agent.unwrap_or_default().chars().take(CLIENT_BYTES_MAX).collect();
+    Ok(RequestContext { user, client, user_agent, cause })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use listwatch_proto::resource::{Cause, KINDS, Kind, Object, Reason, Status};
 use serde_json::Value;
 
 use super::FieldValidation;
+use super::apply::Sent;
 use super::custom::{CustomResource, custom, refuse};
 use super::kinds::strategy;
 use super::schema::decode;
@@ -30,6 +31,8 @@ pub(super) struct Expected<'a> {
 pub(super) struct Body {
     /// In canonical form, with apiVersion and kind, without managedFields.
     pub(super) object: Object,
+    /// What was sent as managedFields.
+    pub(super) managed: Sent,
     /// What strict validation would have refused.
     pub(super) warnings: Vec<String>,
 }
@@ -82,9 +85,9 @@ pub(super) fn read(expected: Expected<'_>, body: &[u8], validation: FieldValidat
             let why = format!("strict decoding error: {}", decoded.strict.join(", "));
             Err(expected.refuse(expected.kind, &why))
         }
-        FieldValidation::Ignore => Ok(Body { object: decoded.object, warnings: Vec::new() }),
+        FieldValidation::Ignore => Ok(Body { object: decoded.object, managed: decoded.managed, warnings: Vec::new() }),
         FieldValidation::Strict | FieldValidation::Warn => {
-            Ok(Body { object: decoded.object, warnings: decoded.strict })
+            Ok(Body { object: decoded.object, managed: decoded.managed, warnings: decoded.strict })
         }
     }
 }
@@ -148,8 +151,11 @@ fn summary(body: &[u8]) -> String {
 }
 
 /// What a node decodes to, before strict validation has its say.
+#[derive(Debug)]
 pub(super) struct Read {
     pub(super) object: Object,
+    /// What was sent as managedFields, which are no longer in the object.
+    pub(super) managed: Sent,
     pub(super) strict: Vec<String>,
 }
 
@@ -193,9 +199,74 @@ pub(super) fn read_node(expected: Expected<'_>, node: &Node<'_>) -> Result<Read,
     let mut object = Object(decoded.object);
     object.0.insert("apiVersion".to_owned(), Value::from(expected.api_version));
     object.0.insert("kind".to_owned(), Value::from(expected.kind));
-    // Ownership of fields is not tracked, so nothing is kept that would claim it.
-    object.remove(&["metadata", "managedFields"]);
-    Ok(Read { object, strict: decoded.strict })
+    let managed = take_managed(&mut object, node);
+    Ok(Read { object, managed, strict: decoded.strict })
+}
+
+/// Takes the managedFields out. Decoding leaves an empty list out, which says something here.
+fn take_managed(object: &mut Object, node: &Node<'_>) -> Sent {
+    let given = object.remove(&["metadata", "managedFields"]);
+    if given.is_some() {
+        return Sent::of(given.as_ref());
+    }
+    match node.get("metadata").and_then(|metadata| metadata.get("managedFields")) {
+        Some(Node::Array(_)) => Sent::Reset,
+        _ => Sent::Nothing,
+    }
+}
+
+/// Decodes what a patch has made of an object.
+///
+/// # Errors
+/// Why it is no object of the kind, in the words of upstream's decoder.
+pub(super) fn read_patched(expected: Expected<'_>, node: &Node<'_>) -> Result<Read, String> {
+    if !matches!(node, Node::Object(_)) {
+        return Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
+             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+            node.go_kind()
+        ));
+    }
+    if let Some(rules) = expected.custom {
+        let text = |key: &str| match node.get(key) {
+            Some(Node::String(text)) => text.to_string(),
+            _ => String::new(),
+        };
+        return read_custom(expected, rules, node, &text("apiVersion"), &text("kind")).map_err(|status| status.message);
+    }
+    let mut said = [expected.api_version.to_owned(), expected.kind.to_owned()];
+    for (key, said) in ["apiVersion", "kind"].iter().zip(&mut said) {
+        match node.get(key) {
+            None | Some(Node::Null) => {}
+            Some(Node::String(text)) if text.is_empty() => {}
+            Some(Node::String(text)) => *said = text.to_string(),
+            Some(other) => {
+                let found = other.go_kind();
+                return Err(format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field \
+                     .{key} of type string"
+                ));
+            }
+        }
+    }
+    let [api_version, kind] = said;
+    if (api_version.as_str(), kind.as_str()) != (expected.api_version, expected.kind) {
+        let Some(other) = Kind::by_api_version(&api_version, &kind) else {
+            return Err(format!(
+                "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            ));
+        };
+        // It is read as what it says it is, and then is not what was asked for.
+        decode(strategy(other).schema(), node).map_err(|wrong| wrong.message)?;
+        let wanted = expected.schema.replace("/v1", "");
+        return Err(format!("converting (v1.{kind}) to ({wanted}): unknown conversion"));
+    }
+    let decoded = decode(expected.schema, node).map_err(|wrong| wrong.message)?;
+    let mut object = Object(decoded.object);
+    object.0.insert("apiVersion".to_owned(), Value::from(expected.api_version));
+    object.0.insert("kind".to_owned(), Value::from(expected.kind));
+    let managed = take_managed(&mut object, node);
+    Ok(Read { object, managed, strict: decoded.strict })
 }
 
 /// Decodes a custom resource.
@@ -217,8 +288,8 @@ fn read_custom(
         )));
     }
     let mut object = Object(taken.object);
-    object.remove(&["metadata", "managedFields"]);
-    Ok(Read { object, strict: taken.strict })
+    let managed = take_managed(&mut object, node);
+    Ok(Read { object, managed, strict: taken.strict })
 }
 
 /// Decodes the body of a delete: a `DeleteOptions`, of whatever version the client writes.

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Object, Reason, Status, time};
 use rand::Rng;
 
+use super::authorship::Authorship;
 use super::body::{self, Expected};
 use super::current::{Current, ROUNDS_MAX};
 use super::custom::stored;
-use super::kinds::{Faults, Strategy, strategy, validate_new_metadata};
+use super::kinds::{Faults, Part, Strategy, strategy, validate_new_metadata};
 use super::{Change, ChangeVerb, Commit, Guard, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
 /// What generated names are made of: no vowels, so that no words come out (Kubernetes 1.36).
@@ -39,10 +40,11 @@ impl Registry {
             return Err(super::update::wrong_name(object.name(), &target.name));
         }
         if object.revision() != 0 {
-            return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+            return Err(Status::without_reason("resourceVersion should not be set on objects to be created"));
         }
         rules.default(&mut object);
         let mut warnings = body.warnings;
+        Authorship::of(self, context, target, Part::Main, options).sign(None, &mut object, &body.managed);
         let written = self.give_birth(context, kind, object, options.dry_run, &mut warnings).await?;
         Ok(Written { revision: self.revision(), object: written, created: true, warnings })
     }

@@ -4,19 +4,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use listwatch_proto::resource::{Kind, Object, Status, Storage};
+use listwatch_proto::resource::{Cause, Kind, Object, Status, Storage};
 use tokio::sync::OnceCell;
 
 use super::admission::AdmissionPlugins;
 use super::answered::is_kept;
 use super::cache::Caches;
 use super::custom::{Definitions, custom};
-use super::error::not_served;
+use super::error::{invalid_options, not_served};
 use super::event_leases::EventLeases;
-use super::kinds::{SCALE_COLUMNS, scale_cells, strategy};
+use super::kinds::{SCALE_COLUMNS, quoted, scale_cells, strategy};
 use super::{
-    Cell, Column, DeleteOptions, ListOptions, Patch, RegistryWatch, RegistryWatcher, RequestContext, Security, Store,
-    StoredObject, Target, WatchOptions, WriteOptions,
+    Cell, Column, DeleteOptions, ListOptions, Patch, PatchKind, RegistryWatch, RegistryWatcher, RequestContext,
+    Security, Store, StoredObject, Target, WatchOptions, WriteOptions,
 };
 use crate::clock::Clock;
 
@@ -147,7 +147,7 @@ impl Registry {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        self.begin(options).await?;
+        self.begin("CreateOptions", options).await?;
         let written = match target.subresource.as_str() {
             "" if target.kind.storage == Storage::Nothing => self.answer_object(context, target, body, options).await,
             "token" => self.answer_object(context, &named(target)?, body, options).await,
@@ -205,7 +205,7 @@ impl Registry {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        self.begin(options).await?;
+        self.begin("UpdateOptions", options).await?;
         let target = named(target)?;
         let written = match target.subresource.as_str() {
             "scale" => self.update_scale(context, &target, body, options).await,
@@ -226,7 +226,19 @@ impl Registry {
         patch: &Patch,
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        self.begin(options).await?;
+        let mut faults = manager_faults(&options.field_manager);
+        match patch.kind {
+            PatchKind::Apply if options.field_manager.is_empty() => {
+                faults.insert(0, required("fieldManager", "is required for apply patch"));
+            }
+            PatchKind::Apply => {}
+            _ if patch.force => faults.insert(0, forbidden("force", "may not be specified for non-apply patch")),
+            _ => {}
+        }
+        if !faults.is_empty() {
+            return Err(invalid_options("PatchOptions", faults));
+        }
+        self.ready().await?;
         let target = named(target)?;
         if target.subresource == "finalize" {
             return Err(not_served());
@@ -254,6 +266,22 @@ impl Registry {
         let deleted = self.delete_object(context, &target, options).await?;
         self.after_write(target.kind).await;
         Ok(deleted)
+    }
+
+    /// Deletes what a list of a collection finds, and answers the list: the objects as they were.
+    ///
+    /// # Errors
+    /// As [`Registry::list`] and, for the first object that is not deleted, as [`Registry::delete`].
+    pub async fn delete_collection(
+        &self,
+        context: &RequestContext,
+        target: &Target,
+        list: &ListOptions,
+        options: &DeleteOptions,
+    ) -> Result<ListPage, Status> {
+        self.ready().await?;
+        collection(target)?;
+        self.delete_listed(context, target, list, options).await
     }
 
     /// Watches a collection, or one object of it.
@@ -402,13 +430,10 @@ impl Registry {
     }
 
     /// What every write begins with.
-    async fn begin(&self, options: &WriteOptions) -> Result<(), Status> {
-        let manager = &options.field_manager;
-        if manager.len() > FIELD_MANAGER_MAX || manager.chars().any(char::is_control) {
-            let message = format!(
-                "fieldManager: Invalid value: {manager:?}: must be at most {FIELD_MANAGER_MAX} printable characters"
-            );
-            return Err(Status::bad_request(message));
+    async fn begin(&self, form: &str, options: &WriteOptions) -> Result<(), Status> {
+        let faults = manager_faults(&options.field_manager);
+        if !faults.is_empty() {
+            return Err(invalid_options(form, faults));
         }
         self.ready().await
     }
@@ -416,6 +441,29 @@ impl Registry {
 
 fn is_scale(object: &Object) -> bool {
     object.kind_name() == "Scale" && object.api_version() == "autoscaling/v1"
+}
+
+/// What is wrong with the name of a field manager.
+fn manager_faults(manager: &str) -> Vec<Cause> {
+    let mut faults = Vec::new();
+    if manager.len() > FIELD_MANAGER_MAX {
+        let message = format!("Too long: may not be more than {FIELD_MANAGER_MAX} bytes");
+        faults.push(Cause { reason: "FieldValueTooLong".into(), message, field: "fieldManager".into() });
+    }
+    for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+        let message =
+            format!("Invalid value: {}: invalid character U+{:04X} (at position {at})", quoted(manager), u32::from(c));
+        faults.push(Cause { reason: "FieldValueInvalid".into(), message, field: "fieldManager".into() });
+    }
+    faults
+}
+
+fn required(field: &str, why: &str) -> Cause {
+    Cause { reason: "FieldValueRequired".into(), message: format!("Required value: {why}"), field: field.into() }
+}
+
+fn forbidden(field: &str, why: &str) -> Cause {
+    Cause { reason: "FieldValueForbidden".into(), message: format!("Forbidden: {why}"), field: field.into() }
 }
 
 /// A target that names one object.

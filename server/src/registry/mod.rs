@@ -13,6 +13,8 @@
 mod access;
 mod admission;
 mod answered;
+mod apply;
+mod authorship;
 mod binding;
 mod body;
 mod bootstrap;
@@ -22,15 +24,19 @@ mod create;
 mod current;
 mod custom;
 mod delete;
+mod delete_collection;
+mod difference;
 mod engine_store;
 mod error;
 mod event_leases;
 mod facts;
 mod generic;
+mod json_patch;
 mod kinds;
 mod list;
 #[cfg(test)]
 mod memory_store;
+mod merge_patch;
 mod patch;
 mod request;
 mod scaling;
@@ -43,6 +49,7 @@ mod structural;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unstructured;
 mod update;
 mod watch;
 

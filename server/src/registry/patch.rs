@@ -1,33 +1,29 @@
-//! Patch: a change told as a difference (RFC 6902, RFC 7386, or a strategic merge).
+//! Patch: a change told as a difference (RFC 6902, RFC 7386, a strategic merge), or as all that a manager wants (apply).
 
-use bytes::Bytes;
-use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status};
-use serde_json::Value;
+use listwatch_proto::resource::{Kind, Object, Reason, Status};
 
-use super::body::{BODY_BYTES_MAX, Expected, read_node};
+use super::authorship::Authorship;
+use super::body::Expected;
 use super::current::{Current, ROUNDS_MAX};
 use super::custom::custom;
+use super::difference::{Changed, Difference};
 use super::error::MODIFIED;
 use super::kinds::{Part, read_scale, strategy, write_scale};
-use super::schema::json::Node;
-use super::strategic_merge;
-use super::update::{parse_revision, part, too_busy};
-use super::{FieldValidation, Patch, PatchKind, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
+use super::update::{parse_revision, part, too_busy, wrong_name};
+use super::{Patch, PatchKind, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
-/// How many operations a JSON patch may have (Kubernetes 1.36).
-const OPERATIONS_MAX: usize = 10_000;
-
-/// A patch, read.
-struct Difference {
-    form: Form,
-    /// As the client wrote it.
-    written: Bytes,
+/// What is patched: an object or its Scale.
+#[derive(Clone, Copy)]
+struct Subject<'a> {
+    target: &'a Target,
+    part: Part,
+    expected: Expected<'a>,
 }
 
-enum Form {
-    Json(json_patch::Patch),
-    Merge(Value),
-    Strategic(Value),
+impl Subject<'_> {
+    fn is_scale(self) -> bool {
+        self.target.subresource == "scale"
+    }
 }
 
 impl Registry {
@@ -38,7 +34,7 @@ impl Registry {
         Status::new(Reason::UnsupportedMediaType, message)
     }
 
-    /// Changes an object or a part of it.
+    /// Changes an object or a part of it; an apply makes it if there is none.
     pub(super) async fn patch_object(
         &self,
         context: &RequestContext,
@@ -47,179 +43,142 @@ impl Registry {
         options: &WriteOptions,
     ) -> Result<Written, Status> {
         let (kind, scale) = (target.kind, target.subresource == "scale");
-        let part = if scale { Part::Main } else { part(target)? };
         if custom(kind).is_some() && patch.kind == PatchKind::Strategic && !scale {
             return Err(Self::unsupported_custom_patch());
         }
-        let difference = Difference::read(patch)?;
-        let mut warnings = Vec::new();
+        let part = if scale { Part::Main } else { part(target)? };
+        let api_version = kind.api_version();
+        let expected = if scale { super::scaling::SCALE } else { Expected::of(kind, &api_version) };
+        let subject = Subject { target, part, expected };
+        let author = Authorship::of(self, context, target, part, options);
+        let difference = Difference::read(patch, options.field_validation);
+        let makes = patch.kind == PatchKind::Apply && target.subresource.is_empty();
         for _ in 0..ROUNDS_MAX {
-            let Some(current) = self.current(kind, &target.namespace, &target.name).await? else {
+            let current = self.current(kind, &target.namespace, &target.name).await?;
+            if current.is_none() && !makes {
                 return Err(Status::not_found(kind, &target.name));
-            };
-            let (new, told) = difference.changed(kind, &current, scale, options.field_validation)?;
-            warnings = told;
-            // The patched text carries the current revision unless the patch itself named another one.
-            let named = parse_revision(new.text(&["metadata", "resourceVersion"]))?;
-            if named != 0 && named != current.revision {
-                return Err(Status::conflict(kind, &target.name, MODIFIED));
             }
-            if let Some(stored) = self.change(context, kind, part, new, &current, options.dry_run).await? {
-                if !scale {
-                    warnings.extend(strategy(kind).update_warnings(part, stored.object(), &current.object));
-                }
-                let object = if scale { scale_of(kind, &stored)? } else { stored };
-                return Ok(Written { revision: self.revision(), object, created: false, warnings });
+            let difference = difference.as_ref().map_err(Clone::clone)?;
+            let written = match &current {
+                None => self.make_applied(context, subject, difference, &author, options).await?,
+                Some(current) => self.patch_current(context, subject, difference, &author, (current, options)).await?,
+            };
+            if let Some(written) = written {
+                return Ok(written);
             }
             if difference.names_revision() {
                 return Err(Status::conflict(kind, &target.name, MODIFIED));
             }
         }
-        let _ = warnings;
         Err(too_busy(kind, &target.name))
+    }
+
+    /// Patches the object as it is now. `None` = somebody else was faster.
+    async fn patch_current(
+        &self,
+        context: &RequestContext,
+        subject: Subject<'_>,
+        difference: &Difference,
+        author: &Authorship,
+        (current, options): (&Current, &WriteOptions),
+    ) -> Result<Option<Written>, Status> {
+        let (kind, target) = (subject.target.kind, subject.target);
+        let mut live = current.object.clone();
+        live.set(&["metadata", "resourceVersion"], current.revision.to_string());
+        if subject.is_scale() {
+            live = scale_object(kind, &live)?;
+            author.show_in_scale(&mut live, &current.object);
+        }
+        let Changed { mut object, mut warnings } =
+            difference.changed(subject.expected, Some(&live), author, |object| subject.default(object))?;
+        check_place(target, &mut object)?;
+        // The patched text carries the current revision unless the patch itself named another one.
+        let named = parse_revision(object.text(&["metadata", "resourceVersion"]))?;
+        if named != 0 && named != current.revision {
+            return Err(Status::conflict(kind, &target.name, MODIFIED));
+        }
+        let new = if subject.is_scale() {
+            let mut new = write_scale(kind, current, &object)?;
+            author.take_from_scale(&mut new, &object);
+            new
+        } else {
+            object
+        };
+        let Some(stored) = self.change(context, kind, subject.part, new, current, options.dry_run).await? else {
+            return Ok(None);
+        };
+        let object = if subject.is_scale() {
+            scale_of(kind, &stored)?
+        } else {
+            warnings.extend(strategy(kind).update_warnings(subject.part, stored.object(), &current.object));
+            stored
+        };
+        Ok(Some(Written { revision: self.revision(), object, created: false, warnings }))
+    }
+
+    /// Makes the object that an apply describes. `None` = somebody else was faster.
+    async fn make_applied(
+        &self,
+        context: &RequestContext,
+        subject: Subject<'_>,
+        difference: &Difference,
+        author: &Authorship,
+        options: &WriteOptions,
+    ) -> Result<Option<Written>, Status> {
+        let (kind, target) = (subject.target.kind, subject.target);
+        let Changed { mut object, mut warnings } =
+            difference.changed(subject.expected, None, author, |object| subject.default(object))?;
+        let uid = object.uid();
+        if !uid.is_empty() {
+            let why =
+                format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+            return Err(Status::conflict(kind, &target.name, &why));
+        }
+        check_place(target, &mut object)?;
+        self.may_create(context, target).await?;
+        match self.give_birth(context, kind, object, options.dry_run, &mut warnings).await {
+            Ok(object) => Ok(Some(Written { revision: self.revision(), object, created: true, warnings })),
+            Err(status) if status.reason == Reason::AlreadyExists => Ok(None),
+            Err(status) => Err(status),
+        }
     }
 }
 
-/// The Scale of a stored object.
-pub(super) fn scale_of(kind: &'static Kind, stored: &StoredObject) -> Result<StoredObject, Status> {
-    let scale = match custom(kind).and_then(|rules| rules.scale.as_ref()) {
-        Some(paths) => paths.scale_of(stored.object())?,
-        None => read_scale(kind, stored.object()),
-    };
-    Ok(StoredObject::of(kind, scale, stored.revision()))
+impl Subject<'_> {
+    fn default(self, object: &mut Object) {
+        if !self.is_scale() {
+            strategy(self.target.kind).default(object);
+        }
+    }
 }
 
-/// Applies a JSON patch, one operation after the other, so that copies of copies cannot grow without bound: what is copied
-/// counts, as in kube-apiserver.
-fn apply_json(patch: &json_patch::Patch, value: &mut Value) -> Result<(), Status> {
-    let mut copied = 0;
-    for operation in &patch.0 {
-        if let json_patch::PatchOperation::Copy(copy) = operation
-            && let Some(source) = value.pointer(copy.from.as_str())
-        {
-            copied += source.to_string().len();
-            if copied > BODY_BYTES_MAX {
-                let message = format!(
-                    "Unable to complete the copy, the accumulated size increase of copy is {copied}, exceeding the limit \
-                     {BODY_BYTES_MAX}"
-                );
-                return Err(Status::new(Reason::RequestEntityTooLarge, message));
-            }
-        }
-        json_patch::patch(value, std::slice::from_ref(operation)).map_err(|_| {
-            Status::new(Reason::Invalid, "the server rejected our request due to an error in our request")
-        })?;
+/// The object must be the one that the request names; one without a namespace is in that of the request.
+fn check_place(target: &Target, object: &mut Object) -> Result<(), Status> {
+    let namespace = object.namespace().to_owned();
+    if !target.kind.namespaced {
+        object.remove(&["metadata", "namespace"]);
+    } else if namespace.is_empty() {
+        object.set(&["metadata", "namespace"], target.namespace.as_str());
+    } else if namespace != target.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if object.name() != target.name {
+        return Err(wrong_name(object.name(), &target.name));
     }
     Ok(())
 }
 
-impl Difference {
-    fn read(patch: &Patch) -> Result<Self, Status> {
-        if patch.body.len() > BODY_BYTES_MAX {
-            let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
-            return Err(Status::new(Reason::RequestEntityTooLarge, message));
-        }
-        let refused = |form: &str| {
-            let message = format!("{form} is not served yet; use a merge patch (RFC 7386) or a JSON patch (RFC 6902)");
-            Status::new(Reason::UnsupportedMediaType, message)
-        };
-        let form = match patch.kind {
-            PatchKind::Apply => Err(refused("server-side apply")),
-            _ if patch.force => Err(Status::bad_request("force is only allowed for server-side apply")),
-            PatchKind::Json => {
-                let patch: json_patch::Patch = serde_json::from_slice(&patch.body)
-                    .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-                if patch.0.len() > OPERATIONS_MAX {
-                    let message = format!(
-                        "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
-                        patch.0.len()
-                    );
-                    return Err(Status::new(Reason::RequestEntityTooLarge, message));
-                }
-                Ok(Form::Json(patch))
-            }
-            PatchKind::Merge | PatchKind::Strategic => {
-                let value: Value = serde_json::from_slice(&patch.body)
-                    .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-                if !value.is_object() {
-                    return Err(Status::bad_request("error decoding patch: a merge patch must be an object"));
-                }
-                Ok(if patch.kind == PatchKind::Strategic { Form::Strategic(value) } else { Form::Merge(value) })
-            }
-        }?;
-        Ok(Difference { form, written: patch.body.clone() })
-    }
+/// The Scale of a stored object.
+pub(super) fn scale_of(kind: &'static Kind, stored: &StoredObject) -> Result<StoredObject, Status> {
+    Ok(StoredObject::of(kind, scale_object(kind, stored.object())?, stored.revision()))
+}
 
-    /// Whether the client wants one certain revision changed, so that no other may be.
-    fn names_revision(&self) -> bool {
-        match &self.form {
-            Form::Json(patch) => {
-                patch.0.iter().any(|operation| operation.path().as_str() == "/metadata/resourceVersion")
-            }
-            Form::Merge(value) | Form::Strategic(value) => !value["metadata"]["resourceVersion"].is_null(),
-        }
-    }
-
-    fn apply(&self, value: &mut Value, schema: &str) -> Result<(), Status> {
-        match &self.form {
-            Form::Strategic(patch) => strategic_merge::merge(value, patch, schema),
-            Form::Merge(patch) => {
-                json_patch::merge(value, patch);
-                Ok(())
-            }
-            Form::Json(patch) => apply_json(patch, value),
-        }
-    }
-
-    /// The whole changed object, decoded, and what a person should be told.
-    fn changed(
-        &self,
-        kind: &'static Kind,
-        current: &Current,
-        scale: bool,
-        validation: FieldValidation,
-    ) -> Result<(Object, Vec<String>), Status> {
-        let mut served = current.object.clone();
-        served.set(&["metadata", "resourceVersion"], current.revision.to_string());
-        let paths = custom(kind).and_then(|rules| rules.scale.as_ref());
-        let mut value = match paths {
-            Some(paths) if scale => paths.scale_of(&served)?,
-            None if scale => read_scale(kind, &served),
-            _ => served.clone(),
-        }
-        .into_value();
-        let api_version = kind.api_version();
-        let rules = strategy(kind);
-        let expected = if scale { super::scaling::SCALE } else { Expected::of(kind, &api_version) };
-        self.apply(&mut value, expected.schema)?;
-        let read = read_node(expected, &Node::of(&value))?;
-        if validation == FieldValidation::Strict && !read.strict.is_empty() {
-            return Err(self.strict(&read.strict));
-        }
-        let warnings = if validation == FieldValidation::Ignore { Vec::new() } else { read.strict };
-        let mut object = read.object;
-        if object.name() != current.object.name() {
-            return Err(super::update::wrong_name(object.name(), current.object.name()));
-        }
-        if object.namespace() != current.object.namespace() {
-            return Err(Status::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request",
-            ));
-        }
-        if scale {
-            object = write_scale(kind, current, &object)?;
-        } else {
-            rules.default(&mut object);
-        }
-        Ok((object, warnings))
-    }
-
-    /// 422: the patch brings in fields that there are not.
-    fn strict(&self, faults: &[String]) -> Status {
-        let shown = String::from_utf8_lossy(&self.written);
-        let message = format!("Invalid value: {shown:?}: strict decoding error: {}", faults.join(", "));
-        let mut status = Status::new(Reason::Invalid, format!(" \"\" is invalid: patch: {message}"));
-        status.causes = vec![Cause { reason: "FieldValueInvalid".into(), message, field: "patch".into() }];
-        status
+/// The Scale of an object.
+pub(super) fn scale_object(kind: &'static Kind, object: &Object) -> Result<Object, Status> {
+    match custom(kind).and_then(|rules| rules.scale.as_ref()) {
+        Some(paths) => paths.scale_of(object),
+        None => Ok(read_scale(kind, object)),
     }
 }

@@ -104,6 +104,8 @@ pub struct RequestContext {
     pub user: User,
     /// The name the client gave itself; claimed, not proven.
     pub client: Option<String>,
+    /// The program the client says it is, as HTTP's `User-Agent`; empty if it does not say.
+    pub user_agent: String,
     /// The highest revision the client had seen; 0 = unknown.
     pub cause: i64,
 }
@@ -111,7 +113,7 @@ pub struct RequestContext {
 impl RequestContext {
     /// A user without claimed name and cause.
     pub fn user(name: impl Into<String>) -> Self {
-        Self { user: User { name: name.into(), ..User::default() }, client: None, cause: 0 }
+        Self { user: User { name: name.into(), ..User::default() }, ..Self::default() }
     }
 
     /// As stored with each write.
@@ -143,7 +145,7 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// How unknown and duplicate fields are treated.
     pub field_validation: FieldValidation,
-    /// Who owns the fields written; checked for form, ownership is not tracked.
+    /// Who comes to own the fields written; empty: the client, by the name it gives itself.
     pub field_manager: String,
 }
 
@@ -167,7 +169,7 @@ pub struct Patch {
     pub kind: PatchKind,
     /// JSON.
     pub body: Bytes,
-    /// Only for [`PatchKind::Apply`].
+    /// Whether an apply takes fields over that others own; refused for any other form.
     pub force: bool,
 }
 

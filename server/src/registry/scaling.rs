@@ -2,11 +2,13 @@
 
 use listwatch_proto::resource::Status;
 
+use super::apply::Sent;
+use super::authorship::Authorship;
 use super::body::{self, Expected};
 use super::current::ROUNDS_MAX;
 use super::error::MODIFIED;
 use super::kinds::{Part, write_scale};
-use super::patch::scale_of;
+use super::patch::{scale_object, scale_of};
 use super::update::{invalid_object, too_busy, wanted_revision, wrong_name};
 use super::{Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
@@ -37,6 +39,7 @@ impl Registry {
             return Err(wrong_name(scale.name(), &target.name));
         }
         let wanted = wanted_revision(&scale)?;
+        let author = Authorship::of(self, context, target, Part::Main, options);
         for _ in 0..ROUNDS_MAX {
             let Some(current) = self.current(kind, scale.namespace(), &target.name).await? else {
                 return Err(Status::not_found(kind, &target.name));
@@ -49,7 +52,11 @@ impl Registry {
             if wanted.is_some_and(|revision| revision != current.revision) {
                 return Err(Status::conflict(kind, &target.name, MODIFIED));
             }
-            let new = write_scale(kind, &current, &scale)?;
+            let mut live = scale_object(kind, &current.object)?;
+            author.show_in_scale(&mut live, &current.object);
+            author.sign(Some(&live), &mut scale, &Sent::Nothing);
+            let mut new = write_scale(kind, &current, &scale)?;
+            author.take_from_scale(&mut new, &scale);
             if let Some(stored) = self.change(context, kind, Part::Main, new, &current, options.dry_run).await? {
                 let object = scale_of(kind, &stored)?;
                 return Ok(Written { revision: self.revision(), object, created: false, warnings: body.warnings });

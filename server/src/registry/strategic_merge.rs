@@ -7,10 +7,10 @@
 //! Order of a merged list: what the patch names stands in the patch's order (or in that of `$setElementOrder`), what only
 //! the server has in the server's; where the two meet, an item that is new goes before.
 
-use listwatch_proto::resource::Status;
+use listwatch_proto::resource::{Reason, Status};
 use serde_json::{Map, Value};
 
-use super::schema::table::{Field, Type, schema};
+use super::schema::table::{Field, Type, bare as bare_name, schema};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -20,10 +20,11 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 /// Merges a patch into an object of the struct, such as `core/v1.Pod`.
 ///
 /// # Errors
-/// `BadRequest` for a patch that contradicts itself or names no merge key.
+/// `BadRequest` for directives that are none; 500 without a reason, as upstream, for a patch that contradicts itself or
+/// names no merge key.
 pub(super) fn merge(object: &mut Value, patch: &Value, schema_name: &str) -> Result<(), Status> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
-        return Err(Status::bad_request("error decoding patch: a strategic merge patch must be an object"));
+        return Err(bad("a strategic merge patch must be an object"));
     };
     merge_map(object, patch.clone(), Shape::Struct(schema().find(schema_name)))
 }
@@ -43,6 +44,14 @@ impl<'a> Shape<'a> {
             Type::Struct(place) => Shape::Struct(Some(*place)),
             Type::Map(values) => Shape::Values(values),
             _ => Shape::Struct(None),
+        }
+    }
+
+    /// The bare name of the struct.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Shape::Struct(Some(place)) => Some(bare_name(schema().get(place).name)),
+            _ => None,
         }
     }
 
@@ -75,7 +84,12 @@ fn merge_map(original: &mut Map<String, Value>, mut patch: Map<String, Value>, s
         match directive.as_str() {
             Some("replace") => *original = without_directives(patch)?,
             Some("delete") => original.clear(),
-            _ => return Err(bad(format!("unknown patch type: {} in map", bare(&directive)))),
+            _ => {
+                let mut shown = patch;
+                let name = bare(&directive);
+                shown.insert(PATCH.to_owned(), directive);
+                return Err(fault(format!("unknown patch type: {name} in map: {}", go_map(&shown))));
+            }
         }
         return Ok(());
     }
@@ -145,20 +159,24 @@ fn merge_ordered_lists(
     let directives: Vec<String> = patch.keys().filter(|k| k.starts_with(ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
         let name = directive.trim_start_matches(ELEMENT_ORDER).to_owned();
-        let Some(Value::Array(order)) = patch.remove(&directive) else {
-            return Err(bad("invalid patch format of setElementOrder list"));
+        let order = match patch.remove(&directive) {
+            Some(Value::Array(order)) => order,
+            other => return Err(not_a_list(other.as_ref())),
         };
-        let field = shape.field(&name);
-        let key = Strategy::of(field).key;
+        if let Some(present) = original.get(&name).filter(|present| !present.is_array()) {
+            return Err(not_a_list(Some(present)));
+        }
         let mut given = match patch.remove(&name) {
             Some(Value::Array(items)) => Some(items),
-            Some(other) => {
-                // Taken away, or not a list: the usual rules hold.
-                patch.insert(name, other);
-                continue;
-            }
             None => None,
+            other => return Err(not_a_list(other.as_ref())),
         };
+        let field = shape.field(&name);
+        if let (None, Some(of)) = (field, shape.name()) {
+            let why = format!("unable to find api field in struct {of} for the json field {name:?}");
+            return Err(fault(why));
+        }
+        let key = Strategy::of(field).key;
         if let Some(given) = &given {
             check_order(given, &order, key)?;
         }
@@ -182,10 +200,10 @@ fn check_order(given: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     for item in given.iter().filter(|item| item.get(PATCH).is_none()) {
         let found = order[from..].iter().position(|place| same(place, item, key));
         let Some(found) = found else {
-            return Err(bad(format!(
-                "The order in patch list:\n{}\n doesn't match setElementOrder list:\n{}",
-                Value::from(given),
-                Value::from(order)
+            return Err(fault(format!(
+                "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
+                go_list(given),
+                go_list(order)
             )));
         };
         from += found + 1;
@@ -220,7 +238,7 @@ fn merge_list(
         return ordered(merged, &patch, &original, None);
     }
     let Some(key) = strategy.key else {
-        return Err(bad("cannot merge lists without merge key"));
+        return Err(fault("cannot merge lists without merge key for struct"));
     };
     let Type::List(of) = field.expect("a strategy comes from a field").holds.plain() else {
         return Ok(patch);
@@ -231,17 +249,23 @@ fn merge_list(
 fn merge_items(original: Vec<Value>, patch: Vec<Value>, shape: Shape, key: &str) -> Result<Vec<Value>, Status> {
     let (mut kept, mut given, mut replaces) = (original.clone(), Vec::new(), false);
     for item in patch {
-        let Value::Object(mut item) = item else { return Err(bad("expected a map in a list of maps")) };
+        let Value::Object(mut item) = item else {
+            return Err(fault(format!("list element types are not identical: {}", go_list(&original))));
+        };
         match item.remove(PATCH).as_ref().map(|directive| directive.as_str().unwrap_or_default().to_owned()).as_deref()
         {
             None => given.push(item),
             Some("delete") => {
-                let wanted = item.get(key).ok_or_else(|| bad("delete patch type with no merge key defined"))?;
+                let wanted = item.get(key).ok_or_else(|| item_with_directive(&item, "delete", key))?;
                 kept.retain(|present| present.get(key) != Some(wanted));
             }
             Some("replace") => replaces = true,
-            Some("merge") => return Err(bad("merging lists cannot yet be specified in the patch")),
-            Some(other) => return Err(bad(format!("unexpected patch type in list: {other}"))),
+            Some("merge") => return Err(fault("merging lists cannot yet be specified in the patch")),
+            Some(other) => {
+                let mut shown = item.clone();
+                shown.insert(PATCH.to_owned(), other.into());
+                return Err(fault(format!("unknown patch type: {other} in map: {}", go_map(&shown))));
+            }
         }
     }
     if replaces {
@@ -250,7 +274,7 @@ fn merge_items(original: Vec<Value>, patch: Vec<Value>, shape: Shape, key: &str)
     let order: Vec<Value> = given.iter().cloned().map(Value::Object).collect();
     for item in given {
         let Some(wanted) = item.get(key).cloned() else {
-            return Err(bad(format!("map: {} does not contain declared merge key: {key}", go_map(&item))));
+            return Err(without_key(&item, key));
         };
         match kept.iter_mut().find(|present| present.get(key) == Some(&wanted)) {
             Some(Value::Object(present)) => merge_map(present, item, shape)?,
@@ -265,7 +289,7 @@ fn ordered(merged: Vec<Value>, order: &[Value], server: &[Value], key: Option<&s
     if let Some(key) = key
         && let Some(Value::Object(item)) = merged.iter().chain(order).find(|item| item.get(key).is_none())
     {
-        return Err(bad(format!("map: {} does not contain declared merge key: {key}", go_map(item))));
+        return Err(without_key(item, key));
     }
     let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item, key));
     let (mut named, mut rest): (Vec<Value>, Vec<Value>) =
@@ -332,17 +356,51 @@ fn bad(message: impl Into<String>) -> Status {
     Status::bad_request(message)
 }
 
+/// 500 without a reason: what upstream answers to most patches that cannot be merged.
+fn fault(message: impl Into<String>) -> Status {
+    Status::new(Reason::Unknown, message)
+}
+
+fn without_key(item: &Map<String, Value>, key: &str) -> Status {
+    fault(format!("map: {} does not contain declared merge key: {key}", go_map(item)))
+}
+
+/// The same of an item whose directive has been taken out.
+fn item_with_directive(item: &Map<String, Value>, directive: &str, key: &str) -> Status {
+    let mut shown = item.clone();
+    shown.insert(PATCH.to_owned(), directive.into());
+    without_key(&shown, key)
+}
+
+fn not_a_list(found: Option<&Value>) -> Status {
+    let found = match found {
+        None | Some(Value::Null) => "%!s(<nil>)",
+        Some(Value::Bool(_)) => "bool",
+        Some(Value::Number(number)) if number.is_f64() => "float64",
+        Some(Value::Number(_)) => "int64",
+        Some(Value::String(_)) => "string",
+        Some(Value::Array(_)) => "[]interface {}",
+        Some(Value::Object(_)) => "map[string]interface {}",
+    };
+    fault(format!("expected a []interface {{}}, but received a {found}"))
+}
+
+fn go_list(items: &[Value]) -> String {
+    format!("[{}]", items.iter().map(bare).collect::<Vec<_>>().join(" "))
+}
+
 /// A value as Go prints it: `map[image:n3]`.
 pub(super) fn go_map(map: &Map<String, Value>) -> String {
     let parts: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", bare(value))).collect();
     format!("map[{}]", parts.join(" "))
 }
 
-fn bare(value: &Value) -> String {
+/// Go's `%v` of a value.
+pub(super) fn bare(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(bare).collect::<Vec<_>>().join(" ")),
+        Value::Array(items) => go_list(items),
         Value::Object(map) => go_map(map),
         other => other.to_string(),
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::memory_store::MemoryStore;
 use super::{
     DeleteOptions, EventType, ListOptions, Patch, PatchKind, Propagation, Registry, RegistryOptions, RegistryWatch,
-    RequestContext, StoredObject, Target, WatchBatch, WatchOptions, WriteOptions,
+    RequestContext, StoredObject, Target, WatchBatch, WatchOptions, WriteOptions, Written,
 };
 use crate::clock::ManualClock;
 
@@ -56,6 +56,12 @@ impl Bed {
 
     async fn make_pod(&self, name: &str, labels: Value) -> StoredObject {
         self.create(&pods(), &pod_json(name, labels)).await.expect("a pod")
+    }
+
+    async fn apply(&self, target: &Target, manager: &str, wanted: &Value, force: bool) -> Result<Written, Status> {
+        let patch = Patch { kind: PatchKind::Apply, body: wanted.to_string().into(), force };
+        let options = WriteOptions { field_manager: manager.to_owned(), ..WriteOptions::default() };
+        self.registry.patch(&me(), target, &patch, &options).await
     }
 
     async fn merge(&self, target: &Target, patch: Value) -> Result<StoredObject, Status> {
@@ -454,10 +460,98 @@ async fn scaling_changes_the_number_of_replicas_only() {
     assert_eq!((scaled.object().kind_name(), scaled.object().int(&["spec", "replicas"])), ("Scale", Some(3)));
     let stored = bed.registry.get(&me(), &Target { subresource: String::new(), ..scale }, 0).await.expect("there");
     assert_eq!((stored.object().int(&["spec", "replicas"]), stored.object().generation()), (Some(3), 2));
-    let apply = Patch { kind: PatchKind::Apply, body: "{}".into(), force: false };
-    let target = Target::object(kind("deployment"), "default", "d");
-    let error = bed.registry.patch(&me(), &target, &apply, &WriteOptions::default()).await.expect_err("not served");
-    assert_eq!(error.reason, Reason::UnsupportedMediaType);
+    let wanted =
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, "spec": {"replicas": 5}});
+    let target = Target::object(kind("deployment"), "default", "d").with_subresource("scale");
+    let refused = bed.apply(&target, "m", &wanted, false).await.expect_err("somebody has scaled it");
+    assert_eq!(refused.reason, Reason::Conflict);
+    let forced = bed.apply(&target, "m", &wanted, true).await.expect("forced");
+    assert_eq!(forced.object.object().int(&["spec", "replicas"]), Some(5));
+    let stored = bed.registry.get(&me(), &Target::object(kind("deployment"), "default", "d"), 0).await.expect("there");
+    let entries = stored.object().at(&["metadata", "managedFields"]).and_then(Value::as_array).expect("tracked");
+    let owner = entries.iter().find(|entry| entry["subresource"] == "scale").expect("of the scale");
+    assert_eq!(
+        (&owner["manager"], &owner["operation"], &owner["apiVersion"]),
+        (&json!("m"), &json!("Apply"), &json!("apps/v1"))
+    );
+}
+
+#[tokio::test]
+async fn an_apply_makes_changes_and_takes_back() {
+    let bed = bed();
+    let target = Target::object(kind("configmap"), "default", "c");
+    let wanted =
+        |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data});
+    let made = bed.apply(&target, "m1", &wanted(json!({"a": "1", "b": "1"})), false).await.expect("made");
+    assert!(made.created);
+    let again = bed.apply(&target, "m1", &wanted(json!({"a": "1", "b": "1"})), false).await.expect("the same");
+    assert_eq!((again.created, again.object.revision()), (false, made.object.revision()));
+    let less = bed.apply(&target, "m1", &wanted(json!({"a": "2"})), false).await.expect("changed");
+    assert_eq!(less.object.object().at(&["data"]), Some(&json!({"a": "2"})));
+    let shared = bed.apply(&target, "m2", &wanted(json!({"a": "2"})), false).await.expect("shared");
+    assert!(shared.object.revision() > less.object.revision(), "a new owner is told");
+    let nobody = bed.apply(&target, "", &wanted(json!({})), false).await.expect_err("who?");
+    assert_eq!(
+        nobody.message,
+        "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
+    );
+    let mut versioned = wanted(json!({"a": "3"}));
+    versioned["metadata"]["resourceVersion"] = json!("1");
+    assert_eq!(bed.apply(&target, "m1", &versioned, true).await.expect_err("changed since").code, 409);
+    let absent = Target::object(kind("configmap"), "default", "none");
+    let merge = Patch { kind: PatchKind::Merge, body: "{}".into(), force: false };
+    let options = WriteOptions::default();
+    assert_eq!(bed.registry.patch(&me(), &absent, &merge, &options).await.expect_err("absent").code, 404);
+    let forced = Patch { force: true, ..merge };
+    assert_eq!(bed.registry.patch(&me(), &target, &forced, &options).await.expect_err("no apply").code, 422);
+}
+
+#[tokio::test]
+async fn a_status_write_keeps_the_owners_of_the_spec() {
+    let bed = bed();
+    bed.make_pod("a", json!({})).await;
+    let target = Target::object(kind("pod"), "default", "a");
+    let status = target.clone().with_subresource("status");
+    let patched = bed.merge(&status, json!({"status": {"phase": "Running"}, "spec": {"nodeName": "x"}})).await;
+    let patched = patched.expect("written");
+    let entries = patched.object().at(&["metadata", "managedFields"]).and_then(Value::as_array).expect("tracked");
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    let owner = entries.iter().find(|entry| entry["subresource"] == "status").expect("of the status");
+    assert_eq!(owner["fieldsV1"], json!({"f:status": {"f:phase": {}}}));
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_by_what_a_list_finds() {
+    let bed = bed();
+    let maps = Target::collection(kind("configmap"), "default");
+    for (name, t) in [("a", "1"), ("b", "0"), ("c", "1")] {
+        let body = json!({"metadata": {"name": name, "labels": {"t": t}}});
+        bed.create(&maps, &body).await.expect("made");
+    }
+    let delete = |list: ListOptions, options: DeleteOptions| {
+        let (registry, maps) = (bed.registry.clone(), maps.clone());
+        async move { registry.delete_collection(&me(), &maps, &list, &options).await }
+    };
+    let left = || async {
+        let page = bed.registry.list(&me(), &maps, &ListOptions::default()).await.expect("listed");
+        page.items.iter().map(|item| item.name().to_owned()).collect::<Vec<_>>()
+    };
+    let dry = DeleteOptions { dry_run: true, ..DeleteOptions::default() };
+    assert_eq!(delete(ListOptions::default(), dry).await.expect("dry").items.len(), 3);
+    assert_eq!(left().await, ["a", "b", "c"]);
+    let other = DeleteOptions { uid: Some("u".into()), ..DeleteOptions::default() };
+    assert_eq!(delete(ListOptions::default(), other).await.expect_err("another uid").code, 409);
+    let some = ListOptions { label_selector: "t=0".into(), ..ListOptions::default() };
+    assert_eq!(delete(some, DeleteOptions::default()).await.expect("done").items[0].name(), "b");
+    let first = ListOptions { limit: 1, ..ListOptions::default() };
+    let page = delete(first, DeleteOptions::default()).await.expect("done");
+    assert_eq!((page.items.len(), page.continue_token.is_empty()), (1, false));
+    assert_eq!(left().await, ["c"]);
+    let everywhere = Target::collection(kind("configmap"), "");
+    let (list, options) = (ListOptions::default(), DeleteOptions::default());
+    assert_eq!(bed.registry.delete_collection(&me(), &everywhere, &list, &options).await.expect_err("no").code, 405);
+    let namespaces = Target::collection(kind("namespace"), "");
+    assert_eq!(bed.registry.delete_collection(&me(), &namespaces, &list, &options).await.expect_err("no").code, 405);
 }
 
 #[tokio::test]

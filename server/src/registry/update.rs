@@ -6,6 +6,8 @@
 use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status, time};
 use serde_json::Value;
 
+use super::apply::keep_times;
+use super::authorship::Authorship;
 use super::body::{self, Expected};
 use super::current::{Current, ROUNDS_MAX};
 use super::error::MODIFIED;
@@ -15,6 +17,9 @@ use super::{Change, ChangeVerb, Registry, RequestContext, StoredObject, Target, 
 /// Metadata that a client cannot change: it is taken from the stored object.
 const KEPT: [&str; 5] =
     ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"];
+
+/// Where the entries of managers stand.
+const MANAGERS: [&str; 2] = ["metadata", "managedFields"];
 
 impl Registry {
     /// Replaces an object or a part of it.
@@ -37,6 +42,7 @@ impl Registry {
         }
         rules.default(&mut new);
         let wanted = wanted_revision(&new)?;
+        let author = Authorship::of(self, context, target, part, options);
         for _ in 0..ROUNDS_MAX {
             let Some(current) = self.current(kind, new.namespace(), &target.name).await? else {
                 if part != Part::Main || !rules.allows_create_on_update() {
@@ -46,6 +52,7 @@ impl Registry {
                     return Err(Status::conflict(kind, &target.name, MODIFIED));
                 }
                 self.may_create(context, target).await?;
+                author.sign(None, &mut new, &body.managed);
                 let object = self.give_birth(context, kind, new, options.dry_run, &mut warnings).await?;
                 return Ok(Written { revision: self.revision(), object, created: true, warnings });
             };
@@ -57,7 +64,9 @@ impl Registry {
                 None if !rules.allows_unconditional_update() => return Err(revision_required(kind, &target.name)),
                 _ => {}
             }
-            if let Some(object) = self.change(context, kind, part, new.clone(), &current, options.dry_run).await? {
+            let mut changed = new.clone();
+            author.sign(Some(&current.object), &mut changed, &body.managed);
+            if let Some(object) = self.change(context, kind, part, changed, &current, options.dry_run).await? {
                 warnings.extend(rules.update_warnings(part, object.object(), &current.object));
                 return Ok(Written { revision: self.revision(), object, created: false, warnings });
             }
@@ -81,8 +90,14 @@ impl Registry {
         let rules = strategy(kind);
         let old = &current.object;
         keep_metadata(&mut new, old);
+        // Who owns what is settled; how a part keeps the rest of the metadata is the kind's business.
+        let managers = new.remove(&MANAGERS);
         rules.prepare_update(part, &mut new, old);
         rules.mark_time(part, &mut new, old, &time(self.now()));
+        match managers {
+            Some(managers) => new.set(&MANAGERS, managers),
+            None => drop(new.remove(&MANAGERS)),
+        }
         bump_generation(rules, &mut new, old);
         let subresource = match part {
             Part::Main => "",
@@ -105,6 +120,7 @@ impl Registry {
             }
             return Ok(Some(StoredObject::of(kind, new, current.revision)));
         }
+        keep_times(&mut new, old);
         if new == *old && !current.is_converted {
             return Ok(Some(current.stored(kind)));
         }
@@ -128,7 +144,7 @@ pub(super) fn part(target: &Target) -> Result<Part, Status> {
 /// The revision that an object's resourceVersion wants; none and 0 want any.
 ///
 /// # Errors
-/// `BadRequest` for what is no number, in the words of Go's parser.
+/// 500 without a reason, as upstream, for what is no number, in the words of Go's parser.
 pub(super) fn wanted_revision(object: &Object) -> Result<Option<i64>, Status> {
     let text = object.text(&["metadata", "resourceVersion"]);
     parse_revision(text).map(|revision| Some(revision).filter(|r| *r != 0))
@@ -144,7 +160,7 @@ pub(super) fn parse_revision(text: &str) -> Result<i64, Status> {
         Ok(revision) if digits => Ok(revision),
         // Beyond any revision there will ever be.
         Err(_) if digits => Ok(i64::MAX),
-        _ => Err(Status::bad_request(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
+        _ => Err(Status::without_reason(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
     }
 }
 

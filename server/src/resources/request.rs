@@ -86,6 +86,31 @@ pub(super) fn delete_options(request: &v1::DeleteRequest) -> Result<DeleteOption
     Ok(DeleteOptions { uid, resource_version, grace_period_seconds, propagation, dry_run: request.dry_run })
 }
 
+/// Objects deleted by one request at most: an answer stays far below what a message holds.
+const DELETED_MAX: i64 = 1000;
+
+/// Which objects of a collection are deleted, and how.
+pub(super) fn collection_options(
+    request: &v1::DeleteCollectionRequest,
+) -> Result<(ListOptions, DeleteOptions), Status> {
+    not_negative("limit", request.limit)?;
+    let list = ListOptions {
+        label_selector: request.label_selector.clone(),
+        field_selector: request.field_selector.clone(),
+        limit: if request.limit == 0 { DELETED_MAX } else { request.limit.min(DELETED_MAX) },
+        continue_token: request.continue_token.clone(),
+        ..ListOptions::default()
+    };
+    let options = delete_options(&v1::DeleteRequest {
+        resource: None,
+        preconditions: request.preconditions.clone(),
+        grace_period_seconds: request.grace_period_seconds,
+        propagation_policy: request.propagation_policy.clone(),
+        dry_run: request.dry_run,
+    })?;
+    Ok((list, options))
+}
+
 pub(super) fn list_options(request: &v1::ListRequest) -> Result<ListOptions, Status> {
     for (field, value) in
         [("limit", request.limit), ("min_revision", request.min_revision), ("exact_revision", request.exact_revision)]

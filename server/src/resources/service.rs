@@ -148,6 +148,33 @@ impl Resources for ResourceService {
         }))
     }
 
+    async fn delete_collection(
+        &self,
+        request: Request<v1::DeleteCollectionRequest>,
+    ) -> Result<Response<v1::DeleteCollectionResponse>, tonic::Status> {
+        let (asker, request) = (request::asker(&request)?, request.into_inner());
+        let target = self.meant(&asker, request.resource.as_ref()).await?;
+        let asked = Attributes::of("deletecollection", &target);
+        let asked = asked.selecting(&request.field_selector, &request.label_selector);
+        let context = asker.may(&self.registry, &asked).await?;
+        let (list, options) = request::collection_options(&request)?;
+        let page = self.registry.delete_collection(&context, &target, &list, &options).await?;
+        let items = page.items.iter().map(|item| v1::Object {
+            api_version: item.kind().api_version(),
+            kind: item.kind().kind.to_owned(),
+            namespace: item.namespace().to_owned(),
+            name: item.name().to_owned(),
+            uid: item.uid().to_owned(),
+            revision: item.revision(),
+            json: bytes::Bytes::new(),
+        });
+        Ok(Response::new(v1::DeleteCollectionResponse {
+            header: self.header(page.revision),
+            continue_token: page.continue_token,
+            items: items.collect(),
+        }))
+    }
+
     type WatchStream = Answers<v1::WatchResponse>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, tonic::Status> {

@@ -180,6 +180,9 @@ impl Serving {
             Method::PUT if !is_collection => ask.update(request).await,
             Method::PATCH if !is_collection => ask.patch(request).await,
             Method::DELETE if !is_collection => ask.delete(request).await,
+            Method::DELETE if takes_new(target) && target.kind.deletes_collections => {
+                ask.delete_collection(request).await
+            }
             _ => Err(not_allowed()),
         }
     }

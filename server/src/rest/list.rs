@@ -31,6 +31,20 @@ pub(super) async fn list(
         return Err(not_acceptable("PartialObjectMetadata", &format!("a list (*core.{list})"), "is"));
     }
     let page = registry.list(context, target, options).await?;
+    page_of(registry, target, page, form, carried)
+}
+
+/// Answers with a page of a collection.
+///
+/// # Errors
+/// `NotAcceptable` for a form that a list has not.
+pub(super) fn page_of(
+    registry: &Registry,
+    target: &Target,
+    page: ListPage,
+    form: Form,
+    carried: Carried,
+) -> Result<Response, Status> {
     let mut writer = Writer::new(registry.clone(), target, page, form, carried);
     let first = writer.piece();
     if writer.is_done() || form.encoding == Encoding::Yaml {

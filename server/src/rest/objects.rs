@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::answer;
 use super::body;
-use super::list::one;
+use super::list::{one, page_of};
 use super::negotiate::{self, Encoding, Form};
 use super::query::Query;
 use super::table::Carried;
@@ -35,7 +35,7 @@ impl Ask<'_> {
     }
 
     pub(super) async fn create(&self, request: Request) -> Result<Response, Status> {
-        let options = self.query.write_options()?;
+        let options = self.query.write_options("CreateOptions")?;
         let headers = request.headers().clone();
         let json = body::object(self.target.kind, &headers, body::bytes(request).await?)?;
         let written = self.registry.create(self.context, self.target, &json, &options).await?;
@@ -43,7 +43,7 @@ impl Ask<'_> {
     }
 
     pub(super) async fn update(&self, request: Request) -> Result<Response, Status> {
-        let options = self.query.write_options()?;
+        let options = self.query.write_options("UpdateOptions")?;
         let headers = request.headers().clone();
         let json = body::object(self.target.kind, &headers, body::bytes(request).await?)?;
         let written = self.registry.update(self.context, self.target, &json, &options).await?;
@@ -51,13 +51,15 @@ impl Ask<'_> {
     }
 
     pub(super) async fn patch(&self, request: Request) -> Result<Response, Status> {
-        let options = self.query.write_options()?;
+        let options = self.query.write_options("PatchOptions")?;
         let kind = body::patch_kind(self.target.kind, request.headers())?;
         let mut bytes = body::bytes(request).await?;
         if kind == PatchKind::Apply {
             bytes = body::from_yaml(&bytes)?;
         }
-        let patch = Patch { kind, body: bytes, force: self.query.force() };
+        // For any other form it may not even be said.
+        let force = if kind == PatchKind::Apply { self.query.force() } else { self.query.flag("force").is_some() };
+        let patch = Patch { kind, body: bytes, force };
         let written = self.registry.patch(self.context, self.target, &patch, &options).await?;
         self.written(&written, if written.created { StatusCode::CREATED } else { StatusCode::OK })
     }
@@ -68,6 +70,15 @@ impl Ask<'_> {
         let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, options)?;
         let deleted = self.registry.delete(self.context, self.target, &options).await?;
         self.deleted(&deleted, options.dry_run)
+    }
+
+    pub(super) async fn delete_collection(&self, request: Request) -> Result<Response, Status> {
+        let list = self.query.list_of_deletion()?;
+        let options = self.query.delete_options()?;
+        let headers = request.headers().clone();
+        let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, options)?;
+        let page = self.registry.delete_collection(self.context, self.target, &list, &options).await?;
+        page_of(self.registry, self.target, page, self.form, self.carried)
     }
 
     fn deleted(&self, deleted: &Deleted, dry_run: bool) -> Result<Response, Status> {

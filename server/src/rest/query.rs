@@ -171,8 +171,16 @@ impl Query {
         revision(self.text("resourceVersion")).map_err(Status::without_reason)
     }
 
-    /// How a write is done.
-    pub(super) fn write_options(&self) -> Result<WriteOptions, Status> {
+    /// Which objects of a collection are deleted.
+    pub(super) fn list_of_deletion(&self) -> Result<ListOptions, Status> {
+        match self.list_or_watch(false)? {
+            Read::List(options) => Ok(options),
+            Read::Watch(_) => Err(Status::bad_request("a deletion is no watch")),
+        }
+    }
+
+    /// How a write is done; `form` is what upstream calls its options.
+    pub(super) fn write_options(&self, form: &str) -> Result<WriteOptions, Status> {
         let field_validation = match self.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Strict" => FieldValidation::Strict,
@@ -180,24 +188,21 @@ impl Query {
             other => {
                 let message =
                     format!("Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
-                return Err(invalid(
-                    "CreateOptions",
-                    vec![fault("FieldValueNotSupported", "fieldValidation", message)],
-                ));
+                return Err(invalid(form, vec![fault("FieldValueNotSupported", "fieldValidation", message)]));
             }
         };
         Ok(WriteOptions {
-            dry_run: self.dry_run()?,
+            dry_run: self.dry_run(form)?,
             field_validation,
             field_manager: self.text("fieldManager").to_owned(),
         })
     }
 
-    fn dry_run(&self) -> Result<bool, Status> {
+    fn dry_run(&self, form: &str) -> Result<bool, Status> {
         match self.given("dryRun") {
             None => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => Err(unknown_dry_run("CreateOptions", other)),
+            Some(other) => Err(unknown_dry_run(form, other)),
         }
     }
 
@@ -216,7 +221,7 @@ impl Query {
                 "" => None,
                 text => Some(propagation(text)?),
             },
-            dry_run: self.dry_run()?,
+            dry_run: self.dry_run("DeleteOptions")?,
         })
     }
 

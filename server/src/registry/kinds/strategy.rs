@@ -80,6 +80,14 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
+    /// Fields that a write to this part cannot change, as paths of names: nobody comes to own them by it.
+    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+        match part {
+            Part::Status => &[&["spec"]],
+            _ => &[&["status"]],
+        }
+    }
+
     /// How the kind's own rules look at metadata.
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Change

@@ -54,6 +54,23 @@ pub(crate) fn decode(type_name: &str, node: &Node<'_>) -> Result<Decoded, Undeco
     }
 }
 
+/// Whether a value alone is of a type.
+///
+/// # Errors
+/// Why it is not, in Go's words.
+pub(crate) fn decode_value(wanted: &Type, node: &Node<'_>) -> Result<(), String> {
+    let mut decoder = Decoder {
+        schema: schema(),
+        strict: Vec::new(),
+        refused: None,
+        within: "",
+        stack: Vec::new(),
+        path: String::new(),
+    };
+    decoder.value(wanted, node)?;
+    decoder.refused.map_or(Ok(()), |refused| Err(refused.message))
+}
+
 struct Decoder<'s> {
     schema: &'s Schema,
     strict: Vec<String>,

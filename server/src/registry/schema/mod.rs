@@ -27,6 +27,6 @@ pub(crate) mod openapi;
 pub(crate) mod protobuf;
 pub(crate) mod table;
 
-pub(crate) use decode::decode;
+pub(crate) use decode::{decode, decode_value};
 #[cfg(test)]
 pub(crate) use table::schema;

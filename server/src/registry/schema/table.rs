@@ -34,7 +34,6 @@ pub(crate) struct Schema {
 
 /// A struct.
 #[derive(Debug)]
-#[expect(dead_code, reason = "strategic merge and apply read what decoding does not")]
 pub(crate) struct Struct {
     /// `core/v1.ContainerPort`.
     pub(crate) name: &'static str,

@@ -27,4 +27,4 @@ pub(super) use formats::is_supported as is_supported_format;
 pub(super) use lists::validate as validate_lists;
 pub(super) use prune::prune;
 pub(super) use rules::Rules;
-pub(super) use schema::Schema;
+pub(super) use schema::{Additional, Schema};

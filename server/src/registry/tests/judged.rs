@@ -91,7 +91,7 @@ impl Judge {
                         condition["lastTransitionTime"] = json!("<now>");
                     }
                 }
-                for key in ["uid", "creationTimestamp", "resourceVersion"] {
+                for key in ["uid", "creationTimestamp", "resourceVersion", "managedFields"] {
                     value.remove(&["metadata", key]);
                 }
                 json!({"taken": value.into_value(), "warnings": written.warnings})
