@@ -3,12 +3,15 @@
 //! Invariants: everything is idempotent; what a runtime has said of a container stays true until it says otherwise
 //! through [`Runtime::changes`]; a start that is answered with success has happened.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, io, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::watch,
+};
 
 /// One pod, as a runtime must know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,6 +167,49 @@ pub struct ExecOutput {
     pub text: String,
 }
 
+/// A command that somebody follows while it runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Interaction {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Somebody has something to say to it.
+    pub stdin: bool,
+    /// Its standard output is wanted.
+    pub stdout: bool,
+    /// Its standard error is wanted; never of a command in a terminal.
+    pub stderr: bool,
+    /// It gets a terminal.
+    pub tty: bool,
+}
+
+/// Where a command's input goes.
+pub type Input = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Where a command's output comes from.
+pub type Output = Box<dyn AsyncRead + Send + Unpin>;
+
+/// A command that runs. Dropping it kills the command.
+pub struct Session {
+    /// Its input, if asked for.
+    pub stdin: Option<Input>,
+    /// Its output, if asked for.
+    pub stdout: Option<Output>,
+    /// Its other output, if asked for.
+    pub stderr: Option<Output>,
+    /// The command itself.
+    pub process: Box<dyn Process>,
+}
+
+/// A running command.
+#[async_trait]
+pub trait Process: Send + Sync {
+    /// Tells its terminal how many columns and rows it has. Nothing without one.
+    fn resize(&self, columns: u16, rows: u16) -> io::Result<()>;
+
+    /// Waits for its end: the exit code, 128 + signal if it was killed. Cancel safe.
+    async fn wait(&mut self) -> io::Result<i32>;
+}
+
 /// Why an image is not there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PullError {
@@ -251,6 +297,15 @@ pub trait Runtime: Send + Sync + std::fmt::Debug + 'static {
 
     /// Runs a command beside a running container, in its place. Dropping the future kills the command.
     async fn exec(&self, uid: &str, container: &str, command: &[String]) -> Result<ExecOutput, RuntimeError>;
+
+    /// Runs a command beside a running container, in its place, for somebody who follows it. An error of the command
+    /// itself, such as a program that is not there, is the inner one.
+    async fn interact(
+        &self,
+        uid: &str,
+        container: &str,
+        asked: &Interaction,
+    ) -> Result<io::Result<Session>, RuntimeError>;
 
     /// A directory that lives as long as the pod, for its volumes.
     fn volumes(&self, uid: &str) -> PathBuf;

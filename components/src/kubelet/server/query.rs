@@ -1,11 +1,27 @@
-//! Which log is asked for and what of it: the path and the query of `/containerLogs` (Kubernetes 1.36).
+//! What is asked for: the paths and queries of `/containerLogs`, `/exec`, `/attach` and `/portForward` (Kubernetes 1.36).
 
-/// One container's log.
+use super::super::runtime::seam::Interaction;
+
+/// One container, or a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct LogPath {
+pub(super) struct Place {
     pub(super) namespace: String,
     pub(super) pod: String,
+    /// Empty if only the pod is meant.
     pub(super) container: String,
+}
+
+/// What the paths are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A container's log.
+    Logs,
+    /// A command beside a container.
+    Exec,
+    /// A container's own output, as it comes.
+    Attach,
+    /// A pod's ports.
+    PortForward,
 }
 
 /// What of it.
@@ -23,14 +39,73 @@ pub(super) struct LogQuery {
     pub(super) since_seconds: Option<u64>,
     /// At most so many bytes.
     pub(super) limit_bytes: Option<u64>,
+    /// Each piece with its channel in front, and only of these: standard output, standard error.
+    pub(super) channels: Option<(bool, bool)>,
 }
 
-impl LogPath {
-    /// Reads `/containerLogs/NAMESPACE/POD/CONTAINER`.
-    pub(super) fn parse(path: &str) -> Option<Self> {
-        let mut parts = path.strip_prefix("/containerLogs/")?.split('/').map(decode);
-        let parsed = LogPath { namespace: parts.next()??, pod: parts.next()??, container: parts.next()?? };
-        parts.next().is_none().then_some(parsed)
+impl Place {
+    /// Reads `/PURPOSE/NAMESPACE/POD/CONTAINER`; forwarded ports are the whole pod's.
+    pub(super) fn parse(path: &str) -> Option<(Purpose, Self)> {
+        let mut parts = path.strip_prefix('/')?.split('/');
+        let purpose = match parts.next()? {
+            "containerLogs" => Purpose::Logs,
+            "exec" => Purpose::Exec,
+            "attach" => Purpose::Attach,
+            "portForward" => Purpose::PortForward,
+            _ => return None,
+        };
+        let mut parts = parts.map(decode);
+        let (namespace, pod) = (parts.next()??, parts.next()??);
+        let container = if purpose == Purpose::PortForward { String::new() } else { parts.next()?? };
+        parts.next().is_none().then_some((purpose, Place { namespace, pod, container }))
+    }
+}
+
+/// Reads the query of a command: `command` once for each word, and which of its streams are wanted.
+pub(super) fn interaction(query: &str) -> Result<Interaction, String> {
+    let mut asked = Interaction::default();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match name {
+            "command" => {
+                let word = decode_any(value).ok_or_else(|| format!("{pair} is not text"))?;
+                asked.command.push(word);
+            }
+            "input" => asked.stdin = truth(name, value)?,
+            "output" => asked.stdout = truth(name, value)?,
+            "error" => asked.stderr = truth(name, value)?,
+            "tty" => asked.tty = truth(name, value)?,
+            _ => return Err(format!("parameter {name} is not supported")),
+        }
+    }
+    if !(asked.stdin || asked.stdout || asked.stderr) {
+        return Err("you must specify at least 1 of stdin, stdout, stderr".to_owned());
+    }
+    if asked.tty {
+        // A terminal has one output.
+        asked.stderr = false;
+    }
+    Ok(asked)
+}
+
+/// Reads the ports of a query, in their order.
+pub(super) fn ports(query: &str) -> Result<Vec<u16>, String> {
+    let mut ports = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if name != "port" {
+            return Err(format!("parameter {name} is not supported"));
+        }
+        ports.push(value.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("{pair} is not a port"))?);
+    }
+    Ok(ports)
+}
+
+fn truth(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "" | "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(format!("{name}={value} is neither true nor false")),
     }
 }
 
@@ -41,11 +116,7 @@ impl LogQuery {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let number = || value.parse().map(Some).map_err(|_| format!("{name}={value} is not a number"));
-            let truth = || match value {
-                "" | "true" | "1" => Ok(true),
-                "false" | "0" => Ok(false),
-                _ => Err(format!("{name}={value} is neither true nor false")),
-            };
+            let truth = || truth(name, value);
             match name {
                 "follow" => log.follow = truth()?,
                 "previous" => log.previous = truth()?,
@@ -60,8 +131,13 @@ impl LogQuery {
     }
 }
 
-/// Undoes `%2F`; `None` if it is not well formed or not text.
+/// Undoes `%2F`; `None` if it is not well formed, not text, or nothing.
 fn decode(text: &str) -> Option<String> {
+    decode_any(text).filter(|text| !text.is_empty())
+}
+
+/// Undoes `%2F`; `None` if it is not well formed or not text.
+fn decode_any(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes().iter();
     while let Some(&byte) = rest.next() {
@@ -72,7 +148,7 @@ fn decode(text: &str) -> Option<String> {
             bytes.push(byte);
         }
     }
-    String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
+    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -81,16 +157,44 @@ mod tests {
 
     #[test]
     fn paths_name_a_container() {
-        let path = LogPath::parse("/containerLogs/default/web%2D1/app").expect("a path");
-        assert_eq!((path.namespace.as_str(), path.pod.as_str(), path.container.as_str()), ("default", "web-1", "app"));
+        let read = |path: &str| {
+            Place::parse(path).map(|(purpose, place)| (purpose, place.namespace, place.pod, place.container))
+        };
+        let web = |purpose, container: &str| Some((purpose, "default".into(), "web-1".into(), container.into()));
+        assert_eq!(read("/containerLogs/default/web%2D1/app"), web(Purpose::Logs, "app"));
+        assert_eq!(read("/exec/default/web-1/app"), web(Purpose::Exec, "app"));
+        assert_eq!(read("/attach/default/web-1/app"), web(Purpose::Attach, "app"));
+        assert_eq!(read("/portForward/default/web-1"), web(Purpose::PortForward, ""));
         for path in [
             "/containerLogs/a/b",
             "/containerLogs/a/b/c/d",
             "/containerLogs/a//c",
             "/logs/a/b/c",
             "/containerLogs/a/%zz/c",
+            "/portForward/a/b/c",
+            "/exec/a/b",
         ] {
-            assert_eq!(LogPath::parse(path), None, "{path}");
+            assert_eq!(read(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_read_word_by_word() {
+        let asked = interaction("command=sh&command=-c&command=echo%20%22a%26b%22&command=&input=1&output=1&error=1");
+        let asked = asked.expect("a command");
+        assert_eq!(asked.command, ["sh", "-c", "echo \"a&b\"", ""]);
+        assert!(asked.stdin && asked.stdout && asked.stderr && !asked.tty);
+        assert!(!interaction("command=sh&output=1&error=1&tty=1").expect("a command").stderr, "a terminal has one");
+        let none = "you must specify at least 1 of stdin, stdout, stderr";
+        assert_eq!(interaction("command=sh"), Err(none.to_owned()));
+        assert_eq!(interaction("user=root&output=1"), Err("parameter user is not supported".to_owned()));
+    }
+
+    #[test]
+    fn ports_are_numbers() {
+        assert_eq!(ports("port=80&port=8080"), Ok(vec![80, 8080]));
+        for bad in ["port=0", "port=65536", "port=x", "port"] {
+            assert_eq!(ports(bad), Err(format!("{bad} is not a port")));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Requests and answers of the kubelet's server.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -24,11 +24,13 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
     super::runtime::seam::{ContainerState, Runtime},
-    query::{LogPath, LogQuery},
+    query::{LogQuery, Place, Purpose},
     stream::{self, CHUNKS_WAITING, Source},
+    streams,
     tls::{self, ServingCertificate, TlsError},
+    upgrade::Refusal,
 };
-use crate::{clock::SharedClock, runtime::Store};
+use crate::{client::Cached, clock::SharedClock, runtime::Store};
 
 /// How many clients are served at once: the API server, a few times over.
 const CONNECTIONS_MAX: usize = 256;
@@ -36,9 +38,9 @@ const CONNECTIONS_MAX: usize = 256;
 /// How long a handshake, or the head of a request, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Body = BoxBody<Bytes, Infallible>;
+pub(super) type Body = BoxBody<Bytes, Infallible>;
 
-/// Where logs come from.
+/// Where logs and all else come from.
 #[derive(Clone)]
 pub(in crate::kubelet) struct LogAccess {
     /// The pods of the node.
@@ -107,17 +109,18 @@ async fn connection(
     let may_read = tls::may_read(stream.get_ref().1.peer_certificates());
     let service = service_fn(move |request| {
         let access = access.clone();
-        async move { Ok::<_, Infallible>(answer(&request, may_read, &access)) }
+        async move { Ok::<_, Infallible>(answer(request, may_read, &access).await) }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
         .await;
     served.map_err(|error| error.to_string())
 }
 
-fn answer(request: &Request<Incoming>, may_read: bool, access: &LogAccess) -> Response<Body> {
+async fn answer(request: Request<Incoming>, may_read: bool, access: &LogAccess) -> Response<Body> {
     let path = request.uri().path();
     if request.method() != Method::GET {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served");
@@ -128,42 +131,44 @@ fn answer(request: &Request<Incoming>, may_read: bool, access: &LogAccess) -> Re
     if !may_read {
         return text(StatusCode::UNAUTHORIZED, "only the API server may ask this, with its client certificate");
     }
-    let Some(path) = LogPath::parse(path) else {
-        return text(StatusCode::NOT_FOUND, "there is nothing here; served are /healthz and /containerLogs");
+    let Some((purpose, place)) = Place::parse(path) else {
+        let served = "/healthz, /containerLogs, /exec, /attach and /portForward";
+        return text(StatusCode::NOT_FOUND, &format!("there is nothing here; served are {served}"));
     };
-    match LogQuery::parse(request.uri().query().unwrap_or_default()) {
-        Ok(query) => logs(&path, query, access).unwrap_or_else(|refusal| text(refusal.0, &refusal.1)),
-        Err(why) => text(StatusCode::BAD_REQUEST, &why),
-    }
+    let query = request.uri().query().unwrap_or_default().to_owned();
+    let answer = match purpose {
+        Purpose::Logs => logs(&place, &query, access),
+        Purpose::Exec => streams::exec(request, &place, &query, access).await,
+        Purpose::Attach => streams::attach(request, &place, access),
+        Purpose::PortForward => streams::port_forward(request, &place, &query, access).await,
+    };
+    answer.unwrap_or_else(|refusal| text(refusal.0, &refusal.1))
 }
 
-fn logs(path: &LogPath, query: LogQuery, access: &LogAccess) -> Result<Response<Body>, (StatusCode, String)> {
-    let LogPath { namespace, pod, container } = path;
-    let key = ObjectKey::new(namespace.as_str(), pod.as_str());
-    let found = access.pods.get(&key);
-    let found = found.ok_or_else(|| (StatusCode::NOT_FOUND, format!("pod \"{pod}\" not found on this node")))?;
+/// The pod, as this node has it.
+pub(super) fn pod(place: &Place, access: &LogAccess) -> Result<Arc<Cached<Pod>>, Refusal> {
+    let key = ObjectKey::new(place.namespace.as_str(), place.pod.as_str());
+    let missing = || (StatusCode::NOT_FOUND, format!("pod \"{}\" not found on this node", place.pod));
+    access.pods.get(&key).ok_or_else(missing)
+}
+
+fn logs(place: &Place, query: &str, access: &LogAccess) -> Result<Response<Body>, Refusal> {
+    let query = LogQuery::parse(query).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    let Place { pod: name, container, .. } = place;
+    let found = pod(place, access)?;
     let uid = found.uid.clone();
     let log = access.runtime.log(&uid, container, query.previous).map_err(|_| {
         let message = if query.previous {
-            format!("previous terminated container \"{container}\" in pod \"{pod}\" not found")
+            format!("previous terminated container \"{container}\" in pod \"{name}\" not found")
         } else {
             format!(
-                "container \"{container}\" in pod \"{pod}\" is waiting to start: {}",
+                "container \"{container}\" in pod \"{name}\" is waiting to start: {}",
                 why_waiting(&found, container)
             )
         };
         (StatusCode::BAD_REQUEST, message)
     })?;
-    let attempt = run(&access.runtime, &uid, container).map(|(attempt, _)| attempt);
-    let (runtime, name) = (access.runtime.clone(), container.clone());
-    let source = Source {
-        path: log,
-        changes: access.runtime.changes(&uid),
-        ended: Box::new({
-            let uid = uid.clone();
-            move || run(&runtime, &uid, &name).is_none_or(|(now, running)| Some(now) != attempt || !running)
-        }),
-    };
+    let source = source(access, &uid, container, log);
     let query = LogQuery { follow: query.follow && !query.previous, ..query };
     let (out, chunks) = mpsc::channel(CHUNKS_WAITING);
     let now = access.clock.now();
@@ -177,8 +182,21 @@ fn logs(path: &LogPath, query: LogQuery, access: &LogAccess) -> Result<Response<
     Ok(response(StatusCode::OK, BodyExt::boxed(body)))
 }
 
+/// The log at this path, of a container in its present run.
+pub(super) fn source(access: &LogAccess, uid: &str, container: &str, path: PathBuf) -> Source {
+    let attempt = run(&access.runtime, uid, container).map(|(attempt, _)| attempt);
+    let (runtime, uid, name) = (access.runtime.clone(), uid.to_owned(), container.to_owned());
+    Source {
+        path,
+        changes: access.runtime.changes(&uid),
+        ended: Box::new(move || {
+            run(&runtime, &uid, &name).is_none_or(|(now, running)| Some(now) != attempt || !running)
+        }),
+    }
+}
+
 /// Number and liveliness of a container's last run.
-fn run(runtime: &Arc<dyn Runtime>, uid: &str, container: &str) -> Option<(u32, bool)> {
+pub(super) fn run(runtime: &Arc<dyn Runtime>, uid: &str, container: &str) -> Option<(u32, bool)> {
     let states = runtime.containers(uid);
     let state = states.iter().find(|state| state.name == container)?;
     Some((state.attempt, matches!(state.state, ContainerState::Running { .. })))

@@ -17,7 +17,7 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-use super::{super::runtime::process::cri_log, query::LogQuery, tail};
+use super::{super::runtime::process::cri_log, channels, query::LogQuery, tail};
 
 /// How much is read and sent at once.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -52,7 +52,8 @@ pub(super) async fn send(
         let seconds = SignedDuration::from_secs(i64::try_from(seconds).ok()?);
         now.checked_sub(seconds).ok()
     });
-    let mut sender = Sender { out, since, timestamps: query.timestamps, left: query.limit_bytes, partial: Vec::new() };
+    let (timestamps, channels) = (query.timestamps, query.channels);
+    let mut sender = Sender { out, since, timestamps, channels, left: query.limit_bytes, partial: Vec::new() };
     let mut file = None;
     for (number, path) in files.iter().enumerate() {
         let mut opened = match File::open(path).await {
@@ -118,6 +119,8 @@ struct Sender {
     out: mpsc::Sender<Bytes>,
     since: Option<Timestamp>,
     timestamps: bool,
+    /// Pieces go out by channel, and only those of these outputs.
+    channels: Option<(bool, bool)>,
     left: Option<u64>,
     /// An entry whose end is not written yet.
     partial: Vec<u8>,
@@ -132,6 +135,14 @@ impl Sender {
             if n == 0 {
                 return Ok(true);
             }
+            if let Some(wanted) = self.channels {
+                for piece in self.pieces(&buffer[..n], wanted) {
+                    if self.out.send(piece).await.is_err() {
+                        return Ok(false);
+                    }
+                }
+                continue;
+            }
             let mut chunk = self.text(&buffer[..n]);
             let enough = self.left.is_some_and(|left| chunk.len() as u64 >= left);
             if let Some(left) = &mut self.left {
@@ -145,6 +156,27 @@ impl Sender {
                 return Ok(false);
             }
         }
+    }
+
+    /// The output that these bytes of the file stand for, each entry with its channel in front.
+    fn pieces(&mut self, bytes: &[u8], (stdout, stderr): (bool, bool)) -> Vec<Bytes> {
+        let mut pieces = Vec::new();
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+            self.partial.extend_from_slice(&rest[..end]);
+            rest = &rest[end + 1..];
+            if let Some(entry) = cri_log::parse(&self.partial) {
+                let (channel, wanted) =
+                    if entry.stdout { (channels::STDOUT, stdout) } else { (channels::STDERR, stderr) };
+                if wanted {
+                    let line_end: &[u8] = if entry.full { b"\n" } else { b"" };
+                    pieces.push(channels::message(channel, &[entry.text, line_end].concat()));
+                }
+            }
+            self.partial.clear();
+        }
+        self.partial.extend_from_slice(rest);
+        pieces
     }
 
     /// The output that these bytes of the file stand for.

@@ -41,6 +41,8 @@ pub struct LogWriter {
 pub struct Entry<'a> {
     /// When it was written, as text.
     pub time: &'a str,
+    /// Whether it is standard output.
+    pub stdout: bool,
     /// Whether the line ends here.
     pub full: bool,
     /// The output, without the end of line.
@@ -169,7 +171,7 @@ pub fn parse(line: &[u8]) -> Option<Entry<'_>> {
         b"P" => false,
         _ => return None,
     };
-    Some(Entry { time, full, text })
+    Some(Entry { time, stdout: stream == b"stdout", full, text })
 }
 
 fn rotated(path: &Path, n: u32) -> PathBuf {

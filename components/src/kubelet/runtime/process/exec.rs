@@ -10,11 +10,15 @@ use std::{
         fd::{AsRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
     },
-    process::Stdio,
+    process::{ExitStatus, Stdio},
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::{io::AsyncReadExt, net::unix::pipe, process::Command};
+use tokio::{
+    io::AsyncReadExt,
+    net::unix::pipe,
+    process::{Child, Command},
+};
 
 use super::{super::seam::ExecOutput, attempt::Attempt, lifeline};
 
@@ -22,7 +26,19 @@ use super::{super::seam::ExecOutput, attempt::Attempt, lifeline};
 const OUTPUT_BYTES_MAX: usize = 10 * 1024;
 
 /// Kills the group of a command when it goes.
-struct Group(Option<Pid>);
+pub(super) struct Group(Option<Pid>);
+
+impl Group {
+    /// The group of a child that leads one.
+    pub(super) fn of(child: &Child) -> Self {
+        Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+
+    /// It has ended: its number may be somebody else's from now on.
+    pub(super) fn ended(&mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for Group {
     fn drop(&mut self) {
@@ -34,31 +50,12 @@ impl Drop for Group {
 
 /// Runs the command to its end. Dropping the future kills it.
 pub(super) async fn run(attempt: &Attempt, words: &[String]) -> io::Result<ExecOutput> {
-    let gone = || io::Error::new(io::ErrorKind::NotFound, "the container does not run");
-    let started = attempt.started.as_ref().ok_or_else(gone)?;
-    let (program, args) = words.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
-    let view = View::of(started.process.pid)?;
-    // Opened first, looked at after: what was opened belongs to the process that is meant.
-    if !started.process.is_alive()? {
-        return Err(gone());
-    }
     let (reader, writer) = io::pipe()?;
-    let mut command = Command::new(program);
-    command
-        .args(args)
-        .env_clear()
-        .envs(attempt.spec.env.iter().map(|(key, value)| (key, value)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::from(writer.try_clone()?))
-        .stderr(Stdio::from(writer));
-    let cwd = CString::new(attempt.spec.cwd.as_os_str().as_bytes())?;
-    // SAFETY: the closure makes only system calls, on values that were made before the fork.
-    unsafe {
-        command.pre_exec(move || view.enter(&cwd));
-    }
+    let mut command = beside(attempt, words, false)?;
+    command.stdin(Stdio::null()).stdout(Stdio::from(writer.try_clone()?)).stderr(Stdio::from(writer));
     let mut child = command.spawn()?;
     drop(command);
-    let mut group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
+    let mut group = Group::of(&child);
     let mut output = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
     let mut text = Vec::new();
     let status = loop {
@@ -76,11 +73,41 @@ pub(super) async fn run(attempt: &Attempt, words: &[String]) -> io::Result<ExecO
             status = child.wait() => break status?,
         }
     };
-    // Its number may be somebody else's from now on.
-    group.0 = None;
+    group.ended();
+    Ok(ExecOutput { code: code(status), text: String::from_utf8_lossy(&text).into_owned() })
+}
+
+/// The command in the container's place, without its inputs and outputs. It leads a group of its own; `terminal`: what
+/// it gets as standard input is its terminal.
+pub(super) fn beside(attempt: &Attempt, words: &[String], terminal: bool) -> io::Result<Command> {
+    let gone = || io::Error::new(io::ErrorKind::NotFound, "the container does not run");
+    let started = attempt.started.as_ref().ok_or_else(gone)?;
+    let (program, args) = words.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
+    let view = View::of(started.process.pid)?;
+    // Opened first, looked at after: what was opened belongs to the process that is meant.
+    if !started.process.is_alive()? {
+        return Err(gone());
+    }
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(attempt.spec.env.iter().map(|(key, value)| (key, value)));
+    let cwd = CString::new(attempt.spec.cwd.as_os_str().as_bytes())?;
+    // SAFETY: the closure makes only system calls, on values that were made before the fork.
+    unsafe {
+        command.pre_exec(move || {
+            view.enter(&cwd)?;
+            if terminal && libc::ioctl(0, libc::TIOCSCTTY, 0) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(())
+        });
+    }
+    Ok(command)
+}
+
+/// The exit code; 128 + signal for a command that was killed.
+pub(super) fn code(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt;
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-    Ok(ExecOutput { code, text: String::from_utf8_lossy(&text).into_owned() })
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
 /// The namespaces and the root of a process, where they are not ours.

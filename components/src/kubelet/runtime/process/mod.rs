@@ -12,6 +12,7 @@
 //! * [`attempt`], [`launch`]: the kubelet's side: what is there, and how one more is started
 //! * [`images`], [`builtin`], [`ports`]: what to run, and where it may listen
 //! * [`exec`]: a command beside a running container
+//! * [`interact`]: one that somebody follows, in a terminal or not
 //! * [`ProcessRuntime`]: all of it behind the kubelet's seam
 
 pub mod attempt;
@@ -20,6 +21,7 @@ pub mod cri_log;
 mod exec;
 pub mod identity;
 pub mod images;
+mod interact;
 pub mod launch;
 pub mod layout;
 pub mod lifeline;

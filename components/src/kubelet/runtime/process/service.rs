@@ -20,12 +20,13 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     super::seam::{
-        ContainerConfig, ContainerState, ContainerStatus, ExecOutput, PodConfig, PodFound, Ports, PullError, Runtime,
-        RuntimeError,
+        ContainerConfig, ContainerState, ContainerStatus, ExecOutput, Interaction, PodConfig, PodFound, Ports,
+        PullError, Runtime, RuntimeError, Session,
     },
     attempt::{self, Attempt},
     exec,
     images::{Image, ImageError, PATH_DEFAULT, PATH_ENV},
+    interact,
     launch::{self, Launched, Shim},
     layout::{PodDir, Root},
     lock,
@@ -151,6 +152,12 @@ impl Shared {
             }
         }
         Ok(Some((record, containers)))
+    }
+
+    fn last_run(&self, uid: &str, container: &str) -> Result<Attempt, RuntimeError> {
+        let pods = self.pods.lock();
+        let found = pods.0.get(uid).and_then(|pod| pod.containers.get(container)).map(|found| found.last.clone());
+        found.ok_or_else(|| RuntimeError::NotFound { uid: uid.to_owned(), container: container.to_owned() })
     }
 
     /// A shim has ended: its container has an exit now.
@@ -363,13 +370,22 @@ impl Runtime for ProcessRuntime {
     }
 
     async fn exec(&self, uid: &str, container: &str, command: &[String]) -> Result<ExecOutput, RuntimeError> {
-        let attempt = {
-            let pods = self.shared.pods.lock();
-            let found = pods.0.get(uid).and_then(|pod| pod.containers.get(container)).map(|found| found.last.clone());
-            found.ok_or_else(|| RuntimeError::NotFound { uid: uid.to_owned(), container: container.to_owned() })?
-        };
+        let attempt = self.shared.last_run(uid, container)?;
         let what = "run a command in the container";
         exec::run(&attempt, command).await.map_err(|source| RuntimeError::Io { what, source })
+    }
+
+    async fn interact(
+        &self,
+        uid: &str,
+        container: &str,
+        asked: &Interaction,
+    ) -> Result<io::Result<Session>, RuntimeError> {
+        let attempt = self.shared.last_run(uid, container)?;
+        if attempt.started.is_none() || attempt.exit.is_some() {
+            return Err(RuntimeError::NotFound { uid: uid.to_owned(), container: container.to_owned() });
+        }
+        Ok(interact::start(&attempt, asked))
     }
 
     fn volumes(&self, uid: &str) -> PathBuf {

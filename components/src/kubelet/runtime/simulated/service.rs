@@ -23,7 +23,8 @@ use super::{
     super::{
         process::record::{self as files, Durability},
         seam::{
-            ContainerConfig, ContainerStatus, ExecOutput, PodConfig, PodFound, Ports, PullError, Runtime, RuntimeError,
+            ContainerConfig, ContainerStatus, ExecOutput, Interaction, PodConfig, PodFound, Ports, PullError, Runtime,
+            RuntimeError, Session,
         },
     },
     addresses::Addresses,
@@ -270,6 +271,15 @@ impl Runtime for SimulatedRuntime {
     }
 
     async fn exec(&self, _uid: &str, _container: &str, _command: &[String]) -> Result<ExecOutput, RuntimeError> {
+        Err(RuntimeError::Unsupported(NO_PROCESS.to_owned()))
+    }
+
+    async fn interact(
+        &self,
+        _uid: &str,
+        _container: &str,
+        _asked: &Interaction,
+    ) -> Result<io::Result<Session>, RuntimeError> {
         Err(RuntimeError::Unsupported(NO_PROCESS.to_owned()))
     }
 
