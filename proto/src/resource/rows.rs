@@ -12,7 +12,7 @@ pub const KINDS: &[Kind] = &[
         .short(&["ns"])
         .with(&["finalize", "status"])
         .deleted_one_by_one(),
-    cluster("", "v1", "Node", "node", "nodes", "/registry/minions/").short(&["no"]).with(&["status"]),
+    cluster("", "v1", "Node", "node", "nodes", "/registry/minions/").short(&["no"]).with(&["proxy", "status"]),
     namespaced(
         "",
         "v1",
@@ -28,7 +28,7 @@ pub const KINDS: &[Kind] = &[
         .with(&["status"]),
     namespaced("", "v1", "Pod", "pod", "pods", "/registry/pods/")
         .short(&["po"])
-        .with(&["binding", "log", "status"])
+        .with(&["attach", "binding", "exec", "log", "portforward", "proxy", "status"])
         .categories(&["all"]),
     namespaced("", "v1", "PodTemplate", "podtemplate", "podtemplates", "/registry/podtemplates/"),
     namespaced(
@@ -51,7 +51,7 @@ pub const KINDS: &[Kind] = &[
         .with(&["token"]),
     namespaced("", "v1", "Service", "service", "services", "/registry/services/specs/")
         .short(&["svc"])
-        .with(&["status"])
+        .with(&["proxy", "status"])
         .categories(&["all"]),
     cluster(
         "apiextensions.k8s.io",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -39,6 +39,13 @@ pub(crate) struct Endpoint {
     node: String,
     host: String,
     port: u16,
+}
+
+/// A connection to a kubelet that speaks another protocol now. Dropping it closes the connection.
+pub(crate) struct Upgraded {
+    headers: HeaderMap,
+    stream: TokioIo<hyper::upgrade::Upgraded>,
+    _connection: AbortOnDropHandle<()>,
 }
 
 /// The body of a kubelet's answer. Dropping it closes the connection.
@@ -77,29 +84,56 @@ impl Kubelets {
     /// # Errors
     /// `ServiceUnavailable` if the kubelet is away or is not who it should be; its own refusal otherwise.
     pub(crate) async fn get(&self, endpoint: &Endpoint, path: &str) -> Result<Answer, Status> {
-        let Endpoint { node, host, port } = endpoint;
-        let away = |why: String| {
-            let message = format!("the kubelet of node {node} at {host}:{port} cannot be reached: {why}");
-            Status::new(Reason::ServiceUnavailable, message)
-        };
+        let (response, connection) = self.ask(endpoint, path, HeaderMap::new()).await?;
+        let (head, body) = response.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(refusal(&endpoint.node, head.status, body).await);
+        }
+        Ok(Answer { body, _connection: connection })
+    }
+
+    /// Opens a connection of another protocol to a node's kubelet; `handshake` asks for it.
+    ///
+    /// # Errors
+    /// As [`Kubelets::get`].
+    pub(crate) async fn upgrade(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+        handshake: HeaderMap,
+    ) -> Result<Upgraded, Status> {
+        let (response, connection) = self.ask(endpoint, path, handshake).await?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let (head, body) = response.into_parts();
+            return Err(refusal(&endpoint.node, head.status, body).await);
+        }
+        let headers = response.headers().clone();
+        let upgraded = hyper::upgrade::on(response).await;
+        let upgraded = upgraded.map_err(|error| away(endpoint, &error.to_string()))?;
+        Ok(Upgraded { headers, stream: TokioIo::new(upgraded), _connection: connection })
+    }
+
+    async fn ask(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+        headers: HeaderMap,
+    ) -> Result<(Response<Incoming>, AbortOnDropHandle<()>), Status> {
+        let Endpoint { host, port, .. } = endpoint;
         let call = async {
-            let (mut sender, connection) = self.connect(endpoint).await.map_err(|e| away(e.to_string()))?;
-            let request = Request::get(path)
+            let (mut sender, connection) = self.connect(endpoint).await.map_err(|e| away(endpoint, &e.to_string()))?;
+            let mut request = Request::get(path)
                 .header(http::header::HOST, format!("{host}:{port}"))
                 .body(Empty::<Bytes>::new())
                 .map_err(|e| Status::bad_request(format!("the name of pod or container cannot be asked for: {e}")))?;
-            let response = sender.send_request(request).await.map_err(|e| away(e.to_string()))?;
+            request.headers_mut().extend(headers);
+            let response = sender.send_request(request).await.map_err(|e| away(endpoint, &e.to_string()))?;
             Ok::<_, Status>((response, connection))
         };
-        let (response, connection) = match tokio::time::timeout(ANSWER_MAX, call).await {
-            Ok(outcome) => outcome?,
-            Err(_) => return Err(away(format!("no answer within {ANSWER_MAX:?}"))),
-        };
-        let (head, body) = response.into_parts();
-        if head.status != StatusCode::OK {
-            return Err(refusal(node, head.status, body).await);
+        match tokio::time::timeout(ANSWER_MAX, call).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(away(endpoint, &format!("no answer within {ANSWER_MAX:?}"))),
         }
-        Ok(Answer { body, _connection: connection })
     }
 
     async fn connect(
@@ -120,12 +154,24 @@ impl Kubelets {
         }
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         let driver = tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            if let Err(error) = connection.with_upgrades().await {
                 tracing::debug!(%error, "connection to a kubelet ended");
             }
         });
         Ok((sender, AbortOnDropHandle::new(driver)))
     }
+}
+
+/// The answer of a server that has nothing to show to kubelets.
+pub(super) fn no_way() -> Status {
+    let message = "this server has nothing to show to kubelets: start it with --kubelet-client-certificate, \
+                   --kubelet-client-key and --kubelet-certificate-authority";
+    Status::new(Reason::ServiceUnavailable, message)
+}
+
+fn away(Endpoint { node, host, port }: &Endpoint, why: &str) -> Status {
+    let message = format!("the kubelet of node {node} at {host}:{port} cannot be reached: {why}");
+    Status::new(Reason::ServiceUnavailable, message)
 }
 
 /// The kubelet's own words.
@@ -170,6 +216,18 @@ impl Endpoint {
         };
         let host = of_type("InternalIP").or_else(|| of_type("Hostname")).ok_or_else(|| unknown("an address"))?;
         Ok(Endpoint { node: node.name().to_owned(), host: host.to_owned(), port })
+    }
+}
+
+impl Upgraded {
+    /// What the kubelet has answered to the handshake.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The connection.
+    pub(crate) fn stream(&mut self) -> &mut TokioIo<hyper::upgrade::Upgraded> {
+        &mut self.stream
     }
 }
 

@@ -40,11 +40,7 @@ pub(crate) async fn open_log(
     query: &LogQuery,
 ) -> Result<Option<Answer>, Status> {
     check(target)?;
-    let kubelets = kubelets.ok_or_else(|| {
-        let message = "this server has nothing to show to kubelets: start it with --kubelet-client-certificate, \
-                       --kubelet-client-key and --kubelet-certificate-authority";
-        Status::new(Reason::ServiceUnavailable, message)
-    })?;
+    let kubelets = kubelets.ok_or_else(super::client::no_way)?;
     let pod = Target::object(target.kind, &target.namespace, &target.name);
     let pod = registry.get(context, &pod, 0).await?;
     let pod = pod.object();
@@ -92,7 +88,7 @@ fn path(target: &Target, container: &str, query: &LogQuery) -> String {
 }
 
 /// A path segment in which nothing can be taken for a separator.
-fn segment(text: &str) -> String {
+pub(super) fn segment(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {

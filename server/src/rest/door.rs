@@ -22,7 +22,7 @@ use super::path::{self, Named};
 use super::query::{Query, Read};
 use super::table::Carried;
 use super::watch::{self, Shown};
-use super::{answer, body, discovery, health, list, log, openapi, plain};
+use super::{answer, body, discovery, health, list, log, openapi, plain, stream};
 use crate::kubelets::Kubelets;
 use crate::registry::{Kinds, Registry, RequestContext, Target};
 use crate::storage::Engine;
@@ -164,6 +164,9 @@ impl Serving {
             if form.shape == Shape::Table { Carried::read(query.include_object())? } else { Carried::Metadata };
         let ask = Ask { registry, context: &context, target, query, form, carried };
         let is_collection = target.name.is_empty();
+        if target.subresource == "proxy" {
+            return Err(stream::no_proxy(&self.registry, &context, target).await);
+        }
         match *request.method() {
             Method::GET if is_collection || watched => match query.list_or_watch(watched)? {
                 Read::List(options) => list::list(registry, &context, target, &options, form, carried).await,
@@ -174,6 +177,10 @@ impl Serving {
             },
             Method::GET if target.subresource == "log" => {
                 log::log(registry, &context, kubelets.as_deref(), target, query, stopping.clone()).await
+            }
+            Method::GET | Method::POST if stream::is_stream(target) => {
+                let (kubelets, stopping) = (self.kubelets.as_ref(), self.stopping.clone());
+                stream::stream(&self.registry, &context, kubelets, target, &query, request, stopping).await
             }
             Method::GET => ask.get().await,
             Method::POST if takes_new(target) => ask.create(request).await,

@@ -25,6 +25,7 @@ mod path;
 mod plain;
 mod pretty;
 mod query;
+mod stream;
 mod table;
 mod watch;
 mod yaml;

@@ -93,6 +93,10 @@ fn target(kind: &'static Kind, namespace: &str, rest: &[&str]) -> Option<Target>
         [name, part] if !name.is_empty() && kind.has_subresource(part) => {
             Some(Target::object(kind, namespace, *name).with_subresource(*part))
         }
+        // Whatever follows is meant for whom the request would be passed on to.
+        [name, "proxy", ..] if !name.is_empty() && kind.has_subresource("proxy") => {
+            Some(Target::object(kind, namespace, *name).with_subresource("proxy"))
+        }
         _ => None,
     }
 }
@@ -124,6 +128,7 @@ mod tests {
             ("/api/v1/namespaces//pods", "pods / ", false),
             ("/api/v1/namespaces/default/pods/a%20b", "pods default/a b ", false),
             ("/api/v1/namespaces/default/pods/a/status", "pods default/a status", false),
+            ("/api/v1/nodes/n/proxy/logs/x", "nodes /n proxy", false),
             ("/api/v1/namespaces/default", "namespaces /default ", false),
             ("/api/v1/namespaces/default/finalize", "namespaces /default finalize", false),
             ("/api/v1/watch/namespaces/default/pods/a", "pods default/a ", true),

@@ -61,6 +61,8 @@ pub struct Seen<'a> {
     pub ending: bool,
     /// Why the whole pod failed: reason and message.
     pub failed: Option<&'a (String, String)>,
+    /// Nothing really runs: there is no sandbox to tell of, and whether the pod was scheduled is told by who did it.
+    pub simulated: bool,
     /// The present moment.
     pub now: Timestamp,
 }
@@ -120,21 +122,22 @@ pub fn merge(base: Option<&PodStatus>, observed: &PodStatus) -> PodStatus {
         status.reason = base.reason.clone().or(status.reason);
         status.message = base.message.clone().or(status.message);
     }
-    let mut conditions: Vec<PodCondition> = base.conditions.clone().unwrap_or_default();
-    for mut new in status.conditions.take().unwrap_or_default() {
-        match conditions.iter_mut().find(|old| old.type_ == new.type_) {
+    let before = base.conditions.as_deref().unwrap_or_default();
+    let conditions = status.conditions.get_or_insert_default();
+    for new in conditions.iter_mut() {
+        match before.iter().find(|old| old.type_ == new.type_) {
             // The binding has said this one, and better.
-            Some(old) if old.type_ == "PodScheduled" && old.status == "True" => {}
-            Some(old) => {
-                if old.status == new.status {
-                    new.last_transition_time = old.last_transition_time.clone().or(new.last_transition_time);
-                }
-                *old = new;
+            Some(old) if old.type_ == "PodScheduled" && old.status == "True" => *new = old.clone(),
+            Some(old) if old.status == new.status => {
+                new.last_transition_time = old.last_transition_time.clone().or(new.last_transition_time.take());
             }
-            None => conditions.push(new),
+            _ => {}
         }
     }
-    status.conditions = Some(conditions);
+    // Its own come first, in its order (Kubernetes 1.36).
+    let foreign = before.iter().filter(|old| conditions.iter().all(|own| own.type_ != old.type_)).cloned();
+    let foreign: Vec<_> = foreign.collect();
+    conditions.extend(foreign);
     status
 }
 
@@ -278,13 +281,12 @@ fn conditions(seen: Seen<'_>, spec: &PodSpec, phase: &str, init: &[ApiStatus], a
     if phase == "Succeeded" {
         completed.reason = Some(over.to_owned());
     }
-    vec![
-        sandbox,
-        completed,
-        condition("Ready", ready),
-        condition("ContainersReady", not_ready),
-        condition("PodScheduled", None),
-    ]
+    let mut own = vec![completed, condition("Ready", ready), condition("ContainersReady", not_ready)];
+    if !seen.simulated {
+        own.insert(0, sandbox);
+        own.push(condition("PodScheduled", None));
+    }
+    own
 }
 
 fn is_initialized(spec: &PodSpec, status: &ApiStatus) -> bool {

@@ -58,6 +58,7 @@ fn see(pod: &Pod, containers: &[ContainerStatus], waiting: &[(&str, &'static str
         pod_ip: Some("127.1.2.3"),
         ending,
         failed: None,
+        simulated: false,
         now: at(10),
     })
 }
@@ -146,6 +147,11 @@ fn what_the_api_has_is_kept_where_it_is_not_ours() {
     assert_eq!(since("Initialized"), Some(at(10)), "unchanged");
     assert_eq!(since("Ready"), Some(at(99)), "changed");
     assert_eq!(condition(&merged, "DisruptionTarget"), "True DeletionByTaintManager");
+    base.conditions.as_mut().expect("told").reverse();
+    let again = merge(Some(&base), &later).conditions.expect("told");
+    let kinds: Vec<_> = again.iter().map(|condition| condition.type_.as_str()).collect();
+    let own = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+    assert_eq!(kinds, [&own[..], &["DisruptionTarget"]].concat(), "its own first, in its order");
 }
 
 #[test]
@@ -212,6 +218,7 @@ fn a_pod_that_was_refused_tells_why_and_of_no_container() {
         pod_ip: None,
         ending: true,
         failed: Some(&why),
+        simulated: false,
         now: at(1),
     });
     assert_eq!((refused.phase.as_deref(), refused.reason.as_deref()), (Some("Failed"), Some("OutOfcpu")));

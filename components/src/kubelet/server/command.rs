@@ -11,7 +11,10 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::{mpsc, watch},
 };
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{
+    Message, Utf8Bytes,
+    protocol::{CloseFrame, frame::coding::CloseCode},
+};
 
 use super::{
     super::runtime::seam::{Input, Output, Process, Session},
@@ -135,7 +138,9 @@ async fn send(mut sink: SplitSink<Socket, Message>, mut queue: mpsc::Receiver<By
             return;
         }
     }
-    let _ = sink.send(Message::Close(None)).await;
+    // Without a code clients take the end for a failure.
+    let goodbye = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
+    let _ = sink.send(Message::Close(Some(goodbye))).await;
     let _ = sink.close().await;
 }
 

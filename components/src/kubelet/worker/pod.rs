@@ -288,6 +288,7 @@ impl Worker {
             ending: self.stage != Stage::Running,
             // A pod is told as over only when its containers are really gone.
             failed: self.failed.as_ref().filter(|_| ended),
+            simulated: self.context.runtime.is_simulation(),
             now: self.context.clock.now(),
         });
         writer.set(status, &self.ports);

@@ -252,6 +252,8 @@ impl Encoder {
             out.extend((!length).to_le_bytes());
             out.extend(piece);
         }
+        // An empty block: readers take it as the sign to give out what they have (Go's waits for more without it).
+        out.extend([0, 0, 0, 0xff, 0xff]);
         out
     }
 }
@@ -302,6 +304,16 @@ mod tests {
             }
             assert_eq!(seen, frames, "in pieces of {cut}");
         }
+    }
+
+    #[test]
+    fn header_blocks_end_with_an_empty_block() {
+        let mut encoder = Encoder::default();
+        let first = encoder.encode(&Frame::Reply { stream: 1 });
+        let end = [0, 0, 0, 0xff, 0xff];
+        let block = [0, 4, 0, 0xfb, 0xff, 0, 0, 0, 0];
+        assert_eq!(first[12..], [&[0x78, 1][..], &block, &end].concat());
+        assert_eq!(encoder.encode(&Frame::Reply { stream: 3 })[12..], [&block[..], &end].concat());
     }
 
     /// A stream as clients open it: packed against the dictionary, one compressed stream over all headers.

@@ -1,0 +1,189 @@
+//! Real kubectl in the containers of a cluster: exec, attach, cp, port-forward, over a WebSocket to the kubelet.
+//!
+//! Where kubectl 1.31 or later is not installed the test says so and passes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use listwatch_integration_tests::{Cluster, eventually};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A pod that says something twice a second, and one that serves HTTP.
+const PODS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: talker}
+spec:
+  containers:
+  - name: c
+    image: busybox
+    command: [sh, -c, 'n=0; while :; do n=$((n+1)); echo "tick $n"; echo "tock $n" >&2; sleep 0.5; done']
+    env: [{name: GREETING, value: hello}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: 'soscscs/myapp:v1', ports: [{containerPort: 80}]}]}
+"#;
+
+fn kubectl_is_there() -> bool {
+    let output = Command::new("kubectl").args(["version", "--client"]).output();
+    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let minor = said.split("Client Version: v1.").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+    if minor.is_some_and(|minor| minor >= 31) {
+        return true;
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "kubectl 1.31 or later is not installed");
+    println!("SKIPPED: kubectl 1.31 or later is not installed");
+    false
+}
+
+struct Shell {
+    cluster: Cluster,
+    home: tempfile::TempDir,
+}
+
+impl Shell {
+    fn start(flags: &[&str]) -> anyhow::Result<Shell> {
+        Ok(Shell { cluster: Cluster::start(flags)?, home: tempfile::tempdir()? })
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("kubectl");
+        command.args(args).env("KUBECONFIG", self.cluster.data_dir().join("kubeconfig")).env("HOME", self.home.path());
+        command.current_dir(self.home.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn output(&self, args: &[&str]) -> Output {
+        self.command(args).output().expect("kubectl starts")
+    }
+
+    /// Runs it with this input; gives exit code and both outputs.
+    fn talk(&self, args: &[&str], input: &[u8]) -> (Option<i32>, Vec<u8>, String) {
+        let mut command = self.command(args);
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        let mut stdin = child.stdin.take().expect("piped");
+        let input = input.to_vec();
+        let writer = std::thread::spawn(move || stdin.write_all(&input));
+        let output = child.wait_with_output().expect("ends");
+        writer.join().expect("no panic").expect("written");
+        (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn apply(&self, yaml: &str) {
+        let (code, _, err) = self.talk(&["apply", "-f", "-"], yaml.as_bytes());
+        assert_eq!(code, Some(0), "{err}");
+    }
+
+    async fn wait_ready(&self, pods: usize) {
+        eventually(LIMIT, "the pods are ready", || async {
+            let output = self.output(&["get", "pods", "-o", "jsonpath={.items[*].status.containerStatuses[*].ready}"]);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let ready = said.split_whitespace().filter(|word| *word == "true").count();
+            if ready == pods { Ok(()) } else { Err(said) }
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_run_in_containers() -> anyhow::Result<()> {
+    if !kubectl_is_there() {
+        return Ok(());
+    }
+    let shell = Shell::start(&["--nodes", "1"])?;
+    shell.apply(PODS);
+    shell.wait_ready(2).await;
+
+    let output = shell.output(&["exec", "talker", "--", "sh", "-c", "echo $GREETING; echo bad >&2; exit 3"]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"hello\n"[..]), "{err}");
+    assert_eq!(err, "bad\ncommand terminated with exit code 3\n");
+
+    // All of a large input arrives, and its end; all of a large output too.
+    let large: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+    let (code, out, err) = shell.talk(&["exec", "-i", "talker", "--", "cat"], &large);
+    assert_eq!((code, out == large), (Some(0), true), "{} bytes: {err}", out.len());
+
+    let output = shell.output(&["exec", "talker", "--", "no-such-program"]);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && err.contains("executable file not found in $PATH"), "{err}");
+
+    std::fs::write(shell.home.path().join("there.txt"), "a file\n")?;
+    for (from, to) in [("there.txt", "talker:copy.txt"), ("talker:copy.txt", "back.txt")] {
+        let output = shell.output(&["cp", from, to]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(std::fs::read_to_string(shell.home.path().join("back.txt"))?, "a file\n");
+
+    let mut attached = shell.command(&["attach", "talker"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(attached.stdout.take().expect("piped")).read_line(&mut line)?;
+    end(&mut attached);
+    assert!(line.starts_with("tick "), "{line:?}");
+
+    let refused = shell.output(&["get", "--raw", "/api/v1/namespaces/default/pods/web/proxy/"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("pods/proxy is not served"), "{said}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ports_are_forwarded() -> anyhow::Result<()> {
+    if !kubectl_is_there() {
+        return Ok(());
+    }
+    let shell = Shell::start(&["--nodes", "1"])?;
+    shell.apply(PODS);
+    shell.wait_ready(2).await;
+    let mut forward = shell.command(&["port-forward", "pod/web", ":80"]).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(forward.stdout.take().expect("piped")).read_line(&mut line)?;
+    let port = line.strip_prefix("Forwarding from 127.0.0.1:").and_then(|rest| rest.split(' ').next());
+    let port: u16 = port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no port in {line:?}"));
+    let ask = || -> anyhow::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        Ok(text)
+    };
+    // One after the other and all at once, over the one connection of the client.
+    assert!(ask()?.starts_with("HTTP/1.1 200"), "the first answer");
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
+        for answer in asked {
+            let answer = answer.join().expect("no panic").expect("an answer");
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
+    });
+    end(&mut forward);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn simulated_containers_say_that_they_have_no_process() -> anyhow::Result<()> {
+    if !kubectl_is_there() {
+        return Ok(());
+    }
+    let shell = Shell::start(&["--nodes", "1", "--runtime", "simulated"])?;
+    shell.apply(PODS);
+    shell.wait_ready(2).await;
+    let output = shell.output(&["exec", "web", "--", "ls"]);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && err.contains("the containers of this node are simulated"), "{err}");
+    let output = shell.output(&["logs", "web"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
+    Ok(())
+}
+
+fn end(child: &mut Child) {
+    child.kill().expect("killed");
+    child.wait().expect("reaped");
+}
