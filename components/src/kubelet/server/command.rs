@@ -6,7 +6,11 @@
 use std::{future::Future, io, pin::pin, time::Duration};
 
 use bytes::Bytes;
-use futures::{SinkExt, StreamExt, future::join, stream::SplitSink};
+use futures::{
+    SinkExt, StreamExt,
+    future::join,
+    stream::{SplitSink, SplitStream},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::{mpsc, watch},
@@ -36,7 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Lets a client follow a command to its end. `closes`: the client can end standard input by itself.
 pub(super) async fn follow(socket: Socket, outcome: io::Result<Session>, closes: bool) {
-    let (sink, mut stream) = socket.split();
+    let (sink, mut from_client) = socket.split();
+    let stream = &mut from_client;
     let (out, queue) = mpsc::channel(MESSAGES_WAITING);
     let sending = send(sink, queue);
     let working = async move {
@@ -49,7 +54,7 @@ pub(super) async fn follow(socket: Socket, outcome: io::Result<Session>, closes:
         };
         let (input, queued) = mpsc::channel(MESSAGES_WAITING);
         let (size, mut sizes) = watch::channel((0, 0));
-        let reading = read(&mut stream, (stdin.is_some(), closes), input, size);
+        let reading = read(stream, (stdin.is_some(), closes), input, size);
         let writing = write(stdin, queued);
         let (over, ended) = watch::channel(false);
         // So that a client knows that it is connected before there is any output.
@@ -87,11 +92,13 @@ pub(super) async fn follow(socket: Socket, outcome: io::Result<Session>, closes:
         let _ = out.send(last).await;
     };
     both(working, sending).await;
+    goodbye(&mut from_client).await;
 }
 
 /// Lets a client read messages that are made elsewhere, each with its channel, until there are no more.
 pub(super) async fn show(socket: Socket, mut messages: mpsc::Receiver<Bytes>) {
-    let (sink, mut stream) = socket.split();
+    let (sink, mut from_client) = socket.split();
+    let stream = &mut from_client;
     let (out, queue) = mpsc::channel(MESSAGES_WAITING);
     let working = async move {
         let copying = async {
@@ -110,6 +117,16 @@ pub(super) async fn show(socket: Socket, mut messages: mpsc::Receiver<Bytes>) {
         }
     };
     both(working, send(sink, queue)).await;
+    goodbye(&mut from_client).await;
+}
+
+/// Waits until the client has closed its side too: a connection that is dropped with something unread is reset, and the
+/// client may then lose what it has not read yet.
+async fn goodbye(stream: &mut SplitStream<Socket>) {
+    let closed = async { while let Some(Ok(_)) = stream.next().await {} };
+    if tokio::time::timeout(PATIENCE, closed).await.is_err() {
+        tracing::debug!("a client did not close its WebSocket");
+    }
 }
 
 /// The work, and the sending until its last message is out, or the client has had its time.
@@ -141,7 +158,6 @@ async fn send(mut sink: SplitSink<Socket, Message>, mut queue: mpsc::Receiver<By
     // Without a code clients take the end for a failure.
     let goodbye = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
     let _ = sink.send(Message::Close(Some(goodbye))).await;
-    let _ = sink.close().await;
 }
 
 /// Reads what the client says until it goes.
