@@ -165,7 +165,7 @@ impl Serving {
         let ask = Ask { registry, context: &context, target, query, form, carried };
         let is_collection = target.name.is_empty();
         if target.subresource == "proxy" {
-            return Err(stream::no_proxy(&self.registry, &context, target).await);
+            return Err(stream::no_proxy(registry, &context, target).await);
         }
         match *request.method() {
             Method::GET if is_collection || watched => match query.list_or_watch(watched)? {
@@ -179,8 +179,8 @@ impl Serving {
                 log::log(registry, &context, kubelets.as_deref(), target, query, stopping.clone()).await
             }
             Method::GET | Method::POST if stream::is_stream(target) => {
-                let (kubelets, stopping) = (self.kubelets.as_ref(), self.stopping.clone());
-                stream::stream(&self.registry, &context, kubelets, target, &query, request, stopping).await
+                let kubelets = kubelets.as_ref();
+                stream::stream(registry, &context, kubelets, target, query, request, stopping.clone()).await
             }
             Method::GET => ask.get().await,
             Method::POST if takes_new(target) => ask.create(request).await,
