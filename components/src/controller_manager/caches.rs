@@ -37,6 +37,8 @@ pub struct Informers {
     pub deployments: Informer<Object>,
     /// Of replica sets.
     pub replica_sets: Informer<Object>,
+    /// Of resource quotas.
+    pub quotas: Informer<Object>,
     /// Of every other kind that may own or be owned.
     pub others: Vec<Informer<Bare>>,
 }
@@ -56,18 +58,21 @@ pub struct Caches {
     pub deployments: Store<Object>,
     /// Replica sets, with [`BY_OWNER`] and [`ORPHANS`].
     pub replica_sets: Store<Object>,
+    /// Resource quotas, with [`BY_OWNER`].
+    pub quotas: Store<Object>,
     /// Every other kind that may own or be owned, with [`BY_OWNER`].
     pub others: Vec<(&'static Kind, Store<Bare>)>,
 }
 
 /// The kinds that have a cache of their own here.
-const READ: [(&str, &str); 6] = [
+const READ: [(&str, &str); 7] = [
     ("", "pods"),
     ("", "nodes"),
     ("coordination.k8s.io", "leases"),
     ("", "namespaces"),
     ("apps", "deployments"),
     ("apps", "replicasets"),
+    ("", "resourcequotas"),
 ];
 
 /// The rest of the table of kinds. Events are no part of it: they are many, own nothing and go by themselves.
@@ -110,6 +115,7 @@ impl Informers {
             namespaces: informer(client, kind("", "namespaces"), |index| index),
             deployments: informer(client, kind("apps", "deployments"), |index| index),
             replica_sets: informer(client, kind("apps", "replicasets"), |index| index.index(ORPHANS, orphan)),
+            quotas: informer(client, kind("", "resourcequotas"), |index| index),
             others: others().map(|kind| informer(client, kind, |index| index)).collect(),
         }
     }
@@ -123,6 +129,7 @@ impl Informers {
             namespaces: self.namespaces.store(),
             deployments: self.deployments.store(),
             replica_sets: self.replica_sets.store(),
+            quotas: self.quotas.store(),
             others: self.others.iter().map(|other| (other.kind(), other.store())).collect(),
         }
     }
@@ -135,6 +142,7 @@ impl Informers {
         tasks.spawn(self.namespaces.run(stop.clone()));
         tasks.spawn(self.deployments.run(stop.clone()));
         tasks.spawn(self.replica_sets.run(stop.clone()));
+        tasks.spawn(self.quotas.run(stop.clone()));
         for other in self.others {
             tasks.spawn(other.run(stop.clone()));
         }
@@ -150,6 +158,7 @@ impl Caches {
         self.namespaces.wait_synced().await?;
         self.deployments.wait_synced().await?;
         self.replica_sets.wait_synced().await?;
+        self.quotas.wait_synced().await?;
         for (_, other) in &self.others {
             other.wait_synced().await?;
         }
@@ -171,6 +180,7 @@ impl Caches {
             (kind("", "namespaces"), Arc::new(self.namespaces.clone())),
             (kind("apps", "deployments"), Arc::new(self.deployments.clone())),
             (kind("apps", "replicasets"), Arc::new(self.replica_sets.clone())),
+            (kind("", "resourcequotas"), Arc::new(self.quotas.clone())),
         ];
         for (kind, other) in &self.others {
             members.push((kind, Arc::new(other.clone())));

@@ -7,7 +7,7 @@
 //! that are still under way.
 //!
 //! In reading order: [`pod`], [`node`], [`bare`] (what is cached), [`owned`], [`caches`], [`ownership`]; then [`replica_set`], [`deployment`],
-//! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`garbage_collector`], [`namespace`],
+//! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`garbage_collector`], [`namespace`], [`resource_quota`],
 //! [`service_account`], [`root_ca`], [`role_aggregation`]; [`program`] puts them together.
 
 pub mod bare;
@@ -26,6 +26,7 @@ pub mod namespace;
 pub mod node_lifecycle;
 pub mod pod_gc;
 pub mod replica_set;
+pub mod resource_quota;
 pub mod role_aggregation;
 pub mod root_ca;
 pub mod service_account;

@@ -26,6 +26,7 @@ const SOURCES: &[&str] = &[
     "pod-garbage-collector-controller",
     "namespace-controller",
     "garbage-collector-controller",
+    "resourcequota-controller",
     "controller-manager",
 ];
 

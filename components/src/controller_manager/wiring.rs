@@ -17,6 +17,7 @@ use super::owned::{Owned, known};
 use super::pod_gc::{FINISHED_KEY, PodGcReconciler, key_of_node, out_of_service, stranded};
 use super::program::{Options, Recorders};
 use super::replica_set::{ReplicaSetReconciler, sets_of};
+use super::resource_quota::{ResourceQuotaReconciler, concerns};
 use super::role_aggregation::{RoleAggregationReconciler, every_role};
 use super::root_ca::{self, RootCaReconciler};
 use super::service_account::{self, ServiceAccountReconciler};
@@ -28,6 +29,10 @@ use crate::runtime::{Change, Controller, Informer, RateLimitedQueue, Reconciler}
 /// Keys run at the same time, where upstream has more than the usual five.
 const COLLECTOR_WORKERS: usize = 20;
 const NODE_WORKERS: usize = 8;
+/// Changes of what a quota counts are let come together for so long.
+const COUNT_AFTER: std::time::Duration = std::time::Duration::from_millis(200);
+/// Kinds whose objects may use less of a quota by a change that leaves them there.
+const SHRINKING: [&str; 2] = ["services", "persistentvolumeclaims"];
 
 /// All controllers, wired to the informers, not yet running.
 pub(super) struct Controllers {
@@ -37,6 +42,7 @@ pub(super) struct Controllers {
     taint_eviction: Controller<TaintEvictionReconciler>,
     pod_gc: Controller<PodGcReconciler>,
     namespace: Controller<NamespaceReconciler>,
+    resource_quota: Controller<ResourceQuotaReconciler>,
     service_account: Controller<ServiceAccountReconciler>,
     root_ca: Option<Controller<RootCaReconciler>>,
     role_aggregation: Controller<RoleAggregationReconciler>,
@@ -52,7 +58,8 @@ fn controller<R: Reconciler>(name: &'static str, reconciler: R, caches: &Caches)
         .reads_kind(kind("coordination.k8s.io", "leases"), &caches.leases)
         .reads_kind(kind("", "namespaces"), &caches.namespaces)
         .reads_kind(kind("apps", "deployments"), &caches.deployments)
-        .reads_kind(kind("apps", "replicasets"), &caches.replica_sets);
+        .reads_kind(kind("apps", "replicasets"), &caches.replica_sets)
+        .reads_kind(kind("", "resourcequotas"), &caches.quotas);
     caches.others.iter().fold(controller, |controller, (kind, other)| controller.reads_kind(kind, other))
 }
 
@@ -108,6 +115,11 @@ impl Controllers {
                 RoleAggregationReconciler::new(&tools("controller-manager")),
                 &caches,
             ),
+            resource_quota: controller(
+                "resource-quota",
+                ResourceQuotaReconciler::new(tools("resourcequota-controller")),
+                &caches,
+            ),
             collectors: Vec::new(),
         };
         controllers.node_lifecycle.reconciler().connect(controllers.node_lifecycle.queue());
@@ -117,6 +129,7 @@ impl Controllers {
         controllers.hook_pod_gc(informers, &caches, options.pods.period);
         controllers.hook_namespaces(informers, &caches);
         controllers.hook_accounts(informers);
+        controllers.hook_quotas(informers, &caches);
         controllers.with_collectors(tools("garbage-collector-controller"), informers, &caches)
     }
 
@@ -225,6 +238,7 @@ impl Controllers {
         hook_emptied(&mut informers.leases, &self.namespace.queue(), caches);
         hook_emptied(&mut informers.deployments, &self.namespace.queue(), caches);
         hook_emptied(&mut informers.replica_sets, &self.namespace.queue(), caches);
+        hook_emptied(&mut informers.quotas, &self.namespace.queue(), caches);
         informers.others.iter_mut().for_each(|other| hook_emptied(other, &self.namespace.queue(), caches));
     }
 
@@ -262,6 +276,28 @@ impl Controllers {
         }
     }
 
+    /// What has gone, or uses less than before, is taken off the quotas that counted it.
+    fn hook_quotas(&self, informers: &mut Informers, caches: &Caches) {
+        let quotas = self.resource_quota.queue();
+        informers.quotas.on_change(move |change| {
+            let limits = |quota: &Object| (quota.0.get("spec").cloned(), quota.0.get("status").is_some());
+            let same = matches!(change, Change::Updated { old, new } if limits(&old.object) == limits(&new.object));
+            if !same && !matches!(change, Change::Deleted(_)) {
+                quotas.add(change.key().clone());
+            }
+        });
+        let queue = self.resource_quota.queue();
+        hook_counted(&mut informers.quotas, &queue, caches, |_, _| false);
+        hook_counted(&mut informers.pods, &queue, caches, |old, new| new.is_finished() && !old.is_finished());
+        hook_counted(&mut informers.leases, &queue, caches, |_, _| false);
+        hook_counted(&mut informers.deployments, &queue, caches, |_, _| false);
+        hook_counted(&mut informers.replica_sets, &queue, caches, |_, _| false);
+        for other in &mut informers.others {
+            let shrinks = SHRINKING.contains(&other.kind().plural);
+            hook_counted(other, &queue, caches, move |_, _| shrinks);
+        }
+    }
+
     fn with_collectors(mut self, tools: Tools, informers: &mut Informers, caches: &Caches) -> Self {
         let mut graph = Graph::builder();
         for (kind, members) in caches.members() {
@@ -280,6 +316,7 @@ impl Controllers {
         hook_graph(&mut informers.namespaces, &graph);
         hook_graph(&mut informers.deployments, &graph);
         hook_graph(&mut informers.replica_sets, &graph);
+        hook_graph(&mut informers.quotas, &graph);
         informers.others.iter_mut().for_each(|other| hook_graph(other, &graph));
         self
     }
@@ -298,6 +335,7 @@ impl Controllers {
             tasks.spawn(root_ca.run(stop.clone()));
         }
         tasks.spawn(self.role_aggregation.run(stop.clone()));
+        tasks.spawn(self.resource_quota.run(stop.clone()));
         for collector in self.collectors {
             tasks.spawn(collector.run(stop.clone()));
         }
@@ -329,6 +367,30 @@ fn hook_emptied<T: Owned + crate::client::Decode>(informer: &mut Informer<T>, qu
         let going = |namespace: Arc<Cached<Object>>| namespace.object.is_terminating();
         if namespaces.get(&key).is_some_and(going) && store.in_namespace(namespace).is_empty() {
             queue.add(key);
+        }
+    });
+}
+
+/// An object that quotas count has gone, or uses less.
+fn hook_counted<T: Owned + crate::client::Decode>(
+    informer: &mut Informer<T>,
+    queue: &Keys,
+    caches: &Caches,
+    shrinks: impl Fn(&Cached<T>, &Cached<T>) -> bool + Send + Sync + 'static,
+) {
+    let (queue, quotas, kind) = (queue.clone(), caches.quotas.clone(), informer.kind());
+    informer.on_change(move |change| {
+        let less = match change {
+            Change::Added(_) => false,
+            Change::Updated { old, new } => shrinks(old, new),
+            Change::Deleted(_) => true,
+        };
+        let namespace = &change.key().namespace;
+        if !less || namespace.is_empty() {
+            return;
+        }
+        for quota in quotas.in_namespace(namespace).iter().filter(|quota| concerns(&quota.object, kind)) {
+            queue.add_after(quota.key.clone(), COUNT_AFTER);
         }
     });
 }

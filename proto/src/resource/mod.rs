@@ -7,6 +7,7 @@ pub mod learned;
 mod node_affinity;
 mod object;
 mod quantity;
+pub mod quota;
 pub mod requests;
 mod rows;
 mod selector;

@@ -6,7 +6,7 @@ use rand::Rng;
 
 use super::authorship::Authorship;
 use super::body::{self, Expected};
-use super::current::{Current, ROUNDS_MAX};
+use super::current::{Beside, Current, ROUNDS_MAX};
 use super::custom::stored;
 use super::kinds::{Faults, Part, Strategy, strategy, validate_new_metadata};
 use super::{Change, ChangeVerb, Commit, Guard, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
@@ -105,9 +105,10 @@ impl Registry {
             if !faults.is_empty() {
                 return Err(Status::invalid(kind, object.name(), faults.into_causes()));
             }
-            self.admit_valid(kind, &object, None).await?;
+            let mut beside = self.admit_valid(kind, Part::Main, &object, None).await?;
+            beside.guards.extend(places.clone());
             rules.canonicalize(&mut object);
-            match self.insert(context, kind, &object, places.clone(), dry_run).await? {
+            match self.insert(context, kind, &object, beside, dry_run).await? {
                 Inserted::Done(stored) => {
                     warnings.extend(rules.warnings(&object));
                     return Ok(stored);
@@ -119,7 +120,7 @@ impl Registry {
                     }
                     _ => return Err(exists(kind, &object, &existing, prefix.is_some())),
                 },
-                // The namespace or the definition changed in between; they are looked at again.
+                // The namespace, the definition or a quota changed in between; they are looked at again.
                 Inserted::Raced if rounds < ROUNDS_MAX => {
                     rounds += 1;
                     places = self.admit_into_place(kind, &object).await?;
@@ -178,15 +179,14 @@ impl Registry {
         context: &RequestContext,
         kind: &'static Kind,
         object: &Object,
-        places: Vec<Guard>,
+        mut beside: Beside,
         dry_run: bool,
     ) -> Result<Inserted, Status> {
         let key = Bytes::from(kind.key(object.namespace(), object.name()));
         let value = stored(kind, object);
         if !dry_run {
-            let mut guards = vec![Guard { key: key.clone(), mod_revision: 0 }];
-            guards.extend(places);
-            if let Commit::Done(revision) = self.put(context, kind, guards, &key, &value).await? {
+            beside.guards.push(Guard { key: key.clone(), mod_revision: 0 });
+            if let Commit::Done(revision) = self.put(context, kind, beside, &key, &value).await? {
                 return Ok(Inserted::Done(StoredObject::read(kind, value, revision)));
             }
         }

@@ -27,6 +27,15 @@ pub(super) struct Current {
     pub(super) is_converted: bool,
 }
 
+/// What is written in the same commit beside an object, and what must hold for it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Beside {
+    /// What must hold.
+    pub(super) guards: Vec<Guard>,
+    /// What is written.
+    pub(super) writes: Vec<Write>,
+}
+
 impl Current {
     /// Decodes a stored value.
     pub(super) fn of(kv: KeyValue) -> Result<Self, Status> {
@@ -79,25 +88,43 @@ impl Registry {
         current: &Current,
         object: Object,
     ) -> Result<Option<StoredObject>, Status> {
+        self.write_back_beside(context, kind, current, object, Beside::default()).await
+    }
+
+    /// The same, with more in the same commit. `None` = one of the guards did not hold.
+    pub(super) async fn write_back_beside(
+        &self,
+        context: &RequestContext,
+        kind: &'static Kind,
+        current: &Current,
+        object: Object,
+        mut beside: Beside,
+    ) -> Result<Option<StoredObject>, Status> {
         let raw = stored(kind, &object);
-        let commit = self.put(context, kind, vec![current.guard()], &current.key, &raw).await?;
+        beside.guards.push(current.guard());
+        let commit = self.put(context, kind, beside, &current.key, &raw).await?;
         Ok(match commit {
             Commit::Done(revision) => Some(StoredObject::read(kind, raw, revision)),
             Commit::Refused => None,
         })
     }
 
-    /// Sets a key if the guards hold. Events are hung on a lease.
+    /// Sets a key, with what stands beside it, if the guards hold. Events are hung on a lease.
     pub(super) async fn put(
         &self,
         context: &RequestContext,
         kind: &'static Kind,
-        guards: Vec<Guard>,
+        beside: Beside,
         key: &Bytes,
         value: &Bytes,
     ) -> Result<Commit, Status> {
         let store = &self.shared.store;
-        let write = |lease| vec![Write::Put { key: key.clone(), value: value.clone(), lease }];
+        let Beside { guards, writes } = beside;
+        let write = |lease| {
+            let mut all = vec![Write::Put { key: key.clone(), value: value.clone(), lease }];
+            all.extend(writes.iter().cloned());
+            all
+        };
         let lease = self.lease_for(kind).await?;
         match store.commit(guards.clone(), write(lease), &context.origin()).await {
             // Somebody has revoked the shared lease: the next one takes its place.

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::memory_store::MemoryStore;
 use super::{
-    DeleteOptions, EventType, ListOptions, Patch, PatchKind, Propagation, Registry, RegistryOptions, RegistryWatch,
-    RequestContext, StoredObject, Target, WatchBatch, WatchOptions, WriteOptions, Written,
+    AdmissionPlugin, AdmissionPlugins, DeleteOptions, EventType, ListOptions, Patch, PatchKind, Propagation, Registry,
+    RegistryOptions, RegistryWatch, RequestContext, StoredObject, Target, WatchBatch, WatchOptions, WriteOptions,
+    Written,
 };
 use crate::clock::ManualClock;
 
@@ -21,8 +22,17 @@ struct Bed {
 }
 
 fn bed() -> Bed {
+    bed_without(&[])
+}
+
+/// Without these plugins of admission.
+fn bed_without(plugins: &[AdmissionPlugin]) -> Bed {
     let store = MemoryStore::new();
-    let options = RegistryOptions { revision_wait: Duration::from_millis(50), ..RegistryOptions::default() };
+    let options = RegistryOptions {
+        revision_wait: Duration::from_millis(50),
+        plugins: AdmissionPlugins::default().without(plugins),
+        ..RegistryOptions::default()
+    };
     let registry = Registry::new(Arc::new(store.clone()), ManualClock::new(1_700_000_000_000), options);
     Bed { store, registry }
 }
@@ -569,6 +579,7 @@ mod bookmarks;
 mod cached;
 mod engine;
 mod judged;
+mod policies;
 mod priority;
 mod recorded;
 mod refusals;

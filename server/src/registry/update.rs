@@ -112,7 +112,7 @@ impl Registry {
         if !faults.is_empty() {
             return Err(Status::invalid(kind, old.name(), faults.into_causes()));
         }
-        self.admit_valid(kind, &new, Some(old)).await?;
+        let mut beside = self.admit_valid(kind, part, &new, Some(old)).await?;
         if old.is_terminating() && rules.may_go(&new) {
             // The last finalizer is gone: the object goes with it, in this request.
             if !dry_run && self.remove(context, current).await?.is_none() {
@@ -127,7 +127,19 @@ impl Registry {
         if dry_run {
             return Ok(Some(StoredObject::of(kind, new, current.revision)));
         }
-        self.write_back(context, kind, current, new).await
+        for _ in 0..ROUNDS_MAX {
+            let charged = !beside.guards.is_empty();
+            if let Some(stored) = self.write_back_beside(context, kind, current, new.clone(), beside).await? {
+                return Ok(Some(stored));
+            }
+            // If it was a quota that somebody else changed, only that is looked at again.
+            let now = self.current(kind, old.namespace(), old.name()).await?;
+            if !charged || now.is_none_or(|now| now.revision != current.revision) {
+                break;
+            }
+            beside = self.admit_valid(kind, part, &new, Some(old)).await?;
+        }
+        Ok(None)
     }
 }
 

@@ -2,8 +2,13 @@
 //! object itself stands with its kind.
 
 mod chain;
+mod claim_resize;
+mod default_class;
+mod limit_ranger;
 mod plugin;
 mod priority;
+mod resource_quota;
+mod runtime_class;
 mod service_account;
 
 pub use plugin::{AdmissionPlugin, AdmissionPlugins};

@@ -6,18 +6,36 @@ use std::str::FromStr;
 /// A plugin that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdmissionPlugin {
+    /// An ingress that names no class gets the default one.
+    DefaultIngressClass,
+    /// A claim that names no class gets the default one.
+    DefaultStorageClass,
+    /// What pods and claims may ask for, and get by default.
+    LimitRanger,
     /// A kubelet writes only what belongs to its node.
     NodeRestriction,
+    /// A claim grows only where its class allows it.
+    PersistentVolumeClaimResize,
     /// A pod's priority comes from its class.
     Priority,
+    /// A namespace uses no more than its quotas allow.
+    ResourceQuota,
+    /// A pod has the cost and the place of its runtime class.
+    RuntimeClass,
     /// A pod has a service account and its token.
     ServiceAccount,
 }
 
 /// Every plugin, with its name.
-const PLUGINS: [(AdmissionPlugin, &str); 3] = [
+const PLUGINS: [(AdmissionPlugin, &str); 9] = [
+    (AdmissionPlugin::DefaultIngressClass, "DefaultIngressClass"),
+    (AdmissionPlugin::DefaultStorageClass, "DefaultStorageClass"),
+    (AdmissionPlugin::LimitRanger, "LimitRanger"),
     (AdmissionPlugin::NodeRestriction, "NodeRestriction"),
+    (AdmissionPlugin::PersistentVolumeClaimResize, "PersistentVolumeClaimResize"),
     (AdmissionPlugin::Priority, "Priority"),
+    (AdmissionPlugin::ResourceQuota, "ResourceQuota"),
+    (AdmissionPlugin::RuntimeClass, "RuntimeClass"),
     (AdmissionPlugin::ServiceAccount, "ServiceAccount"),
 ];
 
@@ -71,7 +89,7 @@ mod tests {
     fn plugins_are_known_by_upstreams_names() {
         assert_eq!("ServiceAccount".parse(), Ok(AdmissionPlugin::ServiceAccount));
         let unknown = "serviceaccount".parse::<AdmissionPlugin>().expect_err("unknown");
-        assert!(unknown.contains("NodeRestriction, Priority, ServiceAccount"), "{unknown}");
+        assert!(unknown.contains("RuntimeClass, ServiceAccount"), "{unknown}");
         assert!(!AdmissionPlugins::default().has(AdmissionPlugin::ServiceAccount));
         assert!(AdmissionPlugins::default().has(AdmissionPlugin::Priority));
     }

@@ -1,16 +1,22 @@
-//! DeviceClass (resource.k8s.io).
+//! DeviceClass: a kind of device that claims can ask for.
 
 use listwatch_proto::resource::Object;
+use serde_json::Value;
 
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
+use super::super::faults::{Faults, Path};
+use super::super::fields::items;
+use super::super::metadata::OwnMetadata;
 use super::super::names;
 use super::super::print::{AGE, NAME, age, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::claim_spec;
 
 pub(super) struct DeviceClassStrategy;
 
 const COLUMNS: &[Column] = &[NAME, AGE];
+/// Configurations, at most.
+const CONFIGURATIONS_MAX: usize = 32;
 
 impl Strategy for DeviceClassStrategy {
     fn schema(&self) -> &'static str {
@@ -25,12 +31,38 @@ impl Strategy for DeviceClassStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
+        let path = Path::new("spec");
+        claim_spec::selectors(items(spec, "selectors"), &path.child("selectors"), faults);
+        let at = path.child("config");
+        claim_spec::list(items(spec, "config"), CONFIGURATIONS_MAX, &at, faults, claim_spec::configuration);
+        if let Some(name) = spec["extendedResourceName"].as_str() {
+            let extended = name.contains('/')
+                && !name.contains("kubernetes.io/")
+                && !name.starts_with("requests.")
+                && names::qualified(&format!("requests.{name}")).is_empty();
+            if !extended {
+                let at = path.child("extendedResourceName");
+                faults.invalid(&at, name, "must be a valid extended resource name");
+            }
+        }
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
+    }
+
+    fn tells_what_it_deleted(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {

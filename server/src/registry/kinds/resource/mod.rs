@@ -2,6 +2,7 @@
 
 use super::strategy::Strategy;
 
+mod claim_spec;
 mod device_class;
 mod resource_claim;
 mod resource_claim_template;

@@ -1,12 +1,15 @@
-//! ResourceClaimTemplate (resource.k8s.io).
+//! ResourceClaimTemplate: makes a claim on devices for each pod.
 
 use listwatch_proto::resource::Object;
+use serde_json::Value;
 
 use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
+use super::super::faults::{Faults, Path};
+use super::super::metadata::{OwnMetadata, annotations, labels};
 use super::super::names;
 use super::super::print::{AGE, NAME, age, text};
 use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::claim_spec;
 
 pub(super) struct ResourceClaimTemplateStrategy;
 
@@ -17,7 +20,11 @@ impl Strategy for ResourceClaimTemplateStrategy {
         "resource/v1.ResourceClaimTemplate"
     }
 
-    fn default(&self, _object: &mut Object) {}
+    fn default(&self, object: &mut Object) {
+        if let Some(spec) = object.0.get_mut("spec").and_then(|spec| spec.get_mut("spec")) {
+            claim_spec::fill_in(spec);
+        }
+    }
 
     fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
         Ok(())
@@ -25,12 +32,36 @@ impl Strategy for ResourceClaimTemplateStrategy {
 
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
-    fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let path = Path::new("spec");
+        let metadata = path.child("metadata");
+        let own = |key: &str| object.at(&["spec", "metadata", key]);
+        annotations(own("annotations"), &metadata.child("annotations"), faults);
+        labels(own("labels"), &metadata.child("labels"), faults);
+        claim_spec::validate(object.at(&["spec", "spec"]).unwrap_or(&Value::Null), &path.child("spec"), faults);
+    }
 
-    fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
+    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+        if new.0.get("spec") != old.0.get("spec") {
+            faults.invalid(&Path::new("spec"), new.at(&["spec"]).unwrap_or(&Value::Null), "field is immutable");
+        }
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::subdomain(name, prefix)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn tells_what_it_deleted(&self) -> bool {
+        true
     }
 
     fn unknown_field(&self, path: &str) -> String {
