@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::auth::service_account::ServiceAccountOptions;
 use crate::auth::{AuditPath, AuthorizationMode};
-use crate::registry::AdmissionPlugins;
+use crate::registry::{AdmissionPlugins, Pools};
 use crate::storage::{CheckpointOptions, Durability, LogSizes};
 use crate::transport::TlsFiles;
 
@@ -63,6 +63,11 @@ pub struct Config {
     pub compaction_interval: Duration,
     /// `--event-ttl`: how long Events are kept; zero = for ever.
     pub event_ttl: Duration,
+    /// `--service-cluster-ip-range`, `--service-node-port-range`: what services are given.
+    pub pools: Pools,
+    /// `--advertise-address`: where pods reach the resource API; `None` = at `--bind-address`, if that is one they can
+    /// reach.
+    pub advertise_address: Option<IpAddr>,
 }
 
 /// Who may do what on the resource API.
@@ -179,6 +184,8 @@ impl Config {
             insecure_resource_port: None,
             compaction_interval: COMPACTION_INTERVAL,
             event_ttl: EVENT_TTL,
+            pools: Pools::default(),
+            advertise_address: None,
         }
     }
 
@@ -217,10 +224,42 @@ impl Config {
         if client.tls.is_some() && client.listen.iter().all(|url| !url.is_tls) {
             return refuse("--cert-file", "no URL of --listen-client-urls is https".to_owned());
         }
+        self.check_pools()?;
         if self.durability == Durability::Buffered(Duration::ZERO) {
             return refuse("--sync-interval", "must be longer than nothing".to_owned());
         }
         Ok(())
+    }
+}
+
+impl Config {
+    /// One range of each family at most, each large enough to be of use (Kubernetes 1.36).
+    fn check_pools(&self) -> Result<(), ConfigError> {
+        let refuse = |flag, reason: String| Err(ConfigError { flag, reason });
+        let ranges = &self.pools.addresses;
+        if ranges.is_empty() {
+            return refuse("--service-cluster-ip-range", "names no range".to_owned());
+        }
+        for (i, range) in ranges.iter().enumerate() {
+            if ranges[..i].iter().any(|other| other.family() == range.family()) {
+                return refuse("--service-cluster-ip-range", format!("{range} is a second range of its family"));
+            }
+            if !range.is_large_enough() {
+                let why = format!("{range} must have 8 addresses at least, and no prefix below 64 in IPv6");
+                return refuse("--service-cluster-ip-range", why);
+            }
+        }
+        if self.pools.node_ports.is_empty() || *self.pools.node_ports.start() == 0 {
+            return refuse("--service-node-port-range", "must be two ports from 1 on, the lower one first".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Where pods reach the resource API, if anywhere.
+    pub(crate) fn reached_at(&self) -> Option<IpAddr> {
+        let bound = self.secure.as_ref().map(|port| port.bind_address);
+        let bound = bound.filter(|address| !address.is_loopback() && !address.is_unspecified());
+        self.advertise_address.or(bound)
     }
 }
 

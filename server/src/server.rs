@@ -26,7 +26,7 @@ use crate::auth::{AuditLog, Authenticator, Authorizer, Gate, Tokens, guard};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Certificates, Config, SecurePort};
 use crate::etcd::{self, EtcdOptions};
-use crate::registry::{EngineStore, Registry, RegistryOptions, Store};
+use crate::registry::{ApiService, EngineStore, Registry, RegistryOptions, Store};
 use crate::resources::{self, ResourceOptions};
 use crate::rest::{self, RestDoor};
 use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder, check_no_cluster};
@@ -210,7 +210,7 @@ impl Ports {
         let signing_key = secure_tls.as_ref().and_then(|secure| secure.signing_key.clone());
         let accounts = service_accounts(config, signing_key.clone())?;
         let authenticator = Arc::new(Authenticator::Proof(tokens(config)?, accounts));
-        let registry = registry(config, clock, engine, &authenticator);
+        let registry = registry(config, clock, engine, &authenticator, self.addresses.secure);
         let rest = rest::routes(
             RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone(), documents: Arc::default() },
             engine.clone(),
@@ -239,9 +239,21 @@ impl Ports {
     }
 }
 
-fn registry(config: &Config, clock: &Arc<dyn Clock>, engine: &Engine, authenticator: &Arc<Authenticator>) -> Registry {
-    let plugins = config.access.plugins.clone();
-    let options = RegistryOptions { event_ttl: config.event_ttl, plugins, ..RegistryOptions::default() };
+fn registry(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    engine: &Engine,
+    authenticator: &Arc<Authenticator>,
+    secure: Option<SocketAddr>,
+) -> Registry {
+    let api_service = secure.map(|address| ApiService { port: address.port(), address: config.reached_at() });
+    let options = RegistryOptions {
+        event_ttl: config.event_ttl,
+        plugins: config.access.plugins.clone(),
+        pools: config.pools.clone(),
+        api_service,
+        ..RegistryOptions::default()
+    };
     let store: Arc<dyn Store> = Arc::new(EngineStore::new(engine.clone()));
     let authorizer = Authorizer::new(config.access.authorization.clone(), store.clone(), authenticator.clone());
     Registry::new(store, clock.clone(), options).secured(Arc::new(authorizer))

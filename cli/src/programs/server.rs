@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use listwatch_server::auth::service_account::{DEFAULT_ISSUER, ServiceAccountOptions};
 use listwatch_server::auth::{AuditPath, AuthorizationMode};
 use listwatch_server::config::{Access, Certificates, ClientPort, Config, KubeletFiles, ListenUrl, SecurePort};
-use listwatch_server::registry::{AdmissionPlugin, AdmissionPlugins};
+use listwatch_server::registry::{AddressRange, AdmissionPlugin, AdmissionPlugins, Pools};
 use listwatch_server::storage::{CheckpointOptions, Durability, LogSizes};
 use listwatch_server::transport::{ClientCertificates, TlsFiles};
 
@@ -49,6 +49,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "LW_EVENT_TTL", value_parser = duration, value_name = "DURATION", default_value = "1h")]
     event_ttl: Duration,
     #[command(flatten)]
+    services: ServiceArgs,
+    #[command(flatten)]
     storage: StorageArgs,
     #[command(flatten)]
     client: ClientArgs,
@@ -69,6 +71,42 @@ enum DurabilityArg {
     Buffered,
     /// Nothing is kept: all is gone with the process
     Memory,
+}
+
+/// What services are given.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Services")]
+struct ServiceArgs {
+    /// Ranges of the addresses of services, one of each family at most
+    #[arg(long, env = "LW_SERVICE_CLUSTER_IP_RANGE", value_delimiter = ',', default_value = "10.96.0.0/12",
+        value_name = "CIDR,...", value_parser = address_range)]
+    service_cluster_ip_range: Vec<AddressRange>,
+    /// Ports of every node that services may have
+    #[arg(long, env = "LW_SERVICE_NODE_PORT_RANGE", default_value = "30000-32767", value_name = "PORT-PORT",
+        value_parser = port_range)]
+    service_node_port_range: std::ops::RangeInclusive<u16>,
+    /// Address of the resource API that pods can reach [default: --bind-address, unless it is loopback]
+    #[arg(long, env = "LW_ADVERTISE_ADDRESS", value_name = "IP")]
+    advertise_address: Option<IpAddr>,
+}
+
+fn address_range(text: &str) -> Result<AddressRange, String> {
+    AddressRange::parse(text).ok_or_else(|| format!("{text:?} is no range of addresses, such as 10.96.0.0/12"))
+}
+
+/// Reads `FROM-TO`, `FROM+COUNT` or one port, as kube-apiserver does.
+fn port_range(text: &str) -> Result<std::ops::RangeInclusive<u16>, String> {
+    let port = |text: &str| text.parse::<u16>().map_err(|_| format!("{text:?} is no port"));
+    if let Some((first, last)) = text.split_once('-') {
+        return Ok(port(first)?..=port(last)?);
+    }
+    if let Some((first, more)) = text.split_once('+') {
+        let last =
+            port(first)?.checked_add(port(more)?).ok_or_else(|| format!("{text:?} goes beyond the last port"))?;
+        return Ok(port(first)?..=last);
+    }
+    let only = port(text)?;
+    Ok(only..=only)
 }
 
 /// Sizes and times of the store that few need to change.
@@ -294,6 +332,11 @@ impl ServerArgs {
             secure: Some(self.secure.port()?),
             compaction_interval: self.compaction_interval,
             event_ttl: self.event_ttl,
+            pools: Pools {
+                addresses: self.services.service_cluster_ip_range,
+                node_ports: self.services.service_node_port_range,
+            },
+            advertise_address: self.services.advertise_address,
         })
     }
 }
@@ -400,6 +443,7 @@ mod tests {
         assert_eq!(config.checkpoint, own.checkpoint);
         assert_eq!(config.log, own.log);
         assert_eq!((config.compaction_interval, config.event_ttl), (COMPACTION_INTERVAL, EVENT_TTL));
+        assert_eq!(config.pools, own.pools);
     }
 
     #[test]
@@ -414,6 +458,8 @@ mod tests {
             (&["--disable-admission-plugins", "NoSuch"], "NoSuch"),
             (&["--listen-client-urls", "unix:///x"], "unix"),
             (&["--compaction-interval", "soon"], "--compaction-interval"),
+            (&["--service-cluster-ip-range", "10.0.0.1/16"], "--service-cluster-ip-range"),
+            (&["--service-node-port-range", "a-b"], "--service-node-port-range"),
             (
                 &[
                     "--tls-cert-file",

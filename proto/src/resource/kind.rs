@@ -101,6 +101,12 @@ impl Kind {
         self
     }
 
+    /// Its objects are those of another kind under the same key.
+    pub(super) const fn view(mut self) -> Kind {
+        self.storage = Storage::View;
+        self
+    }
+
     pub(super) const fn with(mut self, subresources: &'static [&'static str]) -> Kind {
         self.subresources = subresources;
         self

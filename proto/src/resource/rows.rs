@@ -4,6 +4,7 @@ use super::kind::{Kind, cluster, namespaced};
 
 /// Every kind.
 pub const KINDS: &[Kind] = &[
+    namespaced("", "v1", "Binding", "binding", "bindings", "/registry/bindings/").unkept(),
     namespaced("", "v1", "ConfigMap", "configmap", "configmaps", "/registry/configmaps/").short(&["cm"]),
     namespaced("", "v1", "Endpoints", "endpoints", "endpoints", "/registry/services/endpoints/").short(&["ep"]),
     namespaced("", "v1", "Event", "event", "events", "/registry/events/").short(&["ev"]),
@@ -113,6 +114,7 @@ pub const KINDS: &[Kind] = &[
         "endpointslices",
         "/registry/endpointslices/",
     ),
+    namespaced("events.k8s.io", "v1", "Event", "event", "events", "/registry/events/").short(&["ev"]).view(),
     cluster("networking.k8s.io", "v1", "IngressClass", "ingressclass", "ingressclasses", "/registry/ingressclass/"),
     namespaced("networking.k8s.io", "v1", "Ingress", "ingress", "ingresses", "/registry/ingress/")
         .short(&["ing"])

@@ -23,6 +23,15 @@ impl Registry {
         let body = body::read(BINDING, body, options.field_validation)?;
         let (mut binding, warnings) = (body.object, body.warnings);
         self.place(target, &mut binding)?;
+        // Sent to the collection of bindings, it names its pod alone.
+        let mut target = target.clone();
+        if target.name.is_empty() {
+            target.name = binding.name().to_owned();
+            if target.name.is_empty() {
+                return Err(Status::bad_request("Name parameter required."));
+            }
+        }
+        let target = &target;
         if binding.name() != target.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }

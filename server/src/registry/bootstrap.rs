@@ -24,8 +24,14 @@ impl Registry {
     /// Writes the first objects if they are not there. Each verb begins with this; after the first time it costs one
     /// look at a flag.
     pub(super) async fn ready(&self) -> Result<(), Status> {
-        self.shared.ready.get_or_try_init(|| self.write_first_objects()).await?;
+        self.shared.ready.get_or_try_init(|| self.begin_service()).await?;
         self.kinds().await.map(|_| ())
+    }
+
+    async fn begin_service(&self) -> Result<(), Status> {
+        self.write_first_objects().await?;
+        self.settle_claims().await?;
+        self.write_api_service().await
     }
 
     /// Writes those of the first objects that are missing.

@@ -1,5 +1,7 @@
 //! Create: an object comes to life.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Object, Reason, Status, time};
 use rand::Rng;
@@ -8,7 +10,7 @@ use super::authorship::Authorship;
 use super::body::{self, Expected};
 use super::current::{Beside, Current, ROUNDS_MAX};
 use super::custom::stored;
-use super::kinds::{Faults, Part, Strategy, strategy, validate_new_metadata};
+use super::kinds::{Faults, Part, Strategy, View, strategy, validate_new_metadata};
 use super::{Change, ChangeVerb, Commit, Guard, Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
 /// What generated names are made of: no vowels, so that no words come out (Kubernetes 1.36).
@@ -45,6 +47,7 @@ impl Registry {
         rules.default(&mut object);
         let mut warnings = body.warnings;
         Authorship::of(self, context, target, Part::Main, options).sign(None, &mut object, &body.managed);
+        object = kept(rules, object);
         let written = self.give_birth(context, kind, object, options.dry_run, &mut warnings).await?;
         Ok(Written { revision: self.revision(), object: written, created: true, warnings })
     }
@@ -99,11 +102,14 @@ impl Registry {
         let mut attempts = 1;
         let mut rounds = 0;
         loop {
+            // What is handed out is drawn anew in each round.
+            let asked = object.clone();
+            self.allot(kind, &mut object, None).await?;
             let mut faults = Faults::new();
             validate_new_metadata(kind, rules, &object, &mut faults);
             rules.validate_create(&object, &mut faults);
             if !faults.is_empty() {
-                return Err(Status::invalid(kind, object.name(), faults.into_causes()));
+                return Err(Status::invalid(judged_as(kind, rules), object.name(), faults.into_causes()));
             }
             let mut beside = self.admit_valid(kind, Part::Main, &object, None).await?;
             beside.guards.extend(places.clone());
@@ -120,10 +126,12 @@ impl Registry {
                     }
                     _ => return Err(exists(kind, &object, &existing, prefix.is_some())),
                 },
-                // The namespace, the definition or a quota changed in between; they are looked at again.
+                // The namespace, the definition or a quota changed in between, or what was handed out was taken; all are
+                // looked at again.
                 Inserted::Raced if rounds < ROUNDS_MAX => {
                     rounds += 1;
                     places = self.admit_into_place(kind, &object).await?;
+                    object = asked;
                 }
                 Inserted::Raced => return Err(super::update::too_busy(kind, object.name())),
             }
@@ -186,6 +194,7 @@ impl Registry {
         let value = stored(kind, object);
         if !dry_run {
             beside.guards.push(Guard { key: key.clone(), mod_revision: 0 });
+            beside.extend(self.exchange(kind, None, Some(object)));
             if let Commit::Done(revision) = self.put(context, kind, beside, &key, &value).await? {
                 return Ok(Inserted::Done(StoredObject::read(kind, value, revision)));
             }
@@ -197,6 +206,27 @@ impl Registry {
             None => Inserted::Raced,
         })
     }
+}
+
+/// The object in the form in which it is kept.
+pub(super) fn kept(rules: &dyn Strategy, object: Object) -> Object {
+    match rules.view() {
+        Some(view) => view.kept(object),
+        None => object,
+    }
+}
+
+/// The object in the form in which it is answered.
+pub(super) fn shown<'a>(rules: &dyn Strategy, object: &'a Object) -> Cow<'a, Object> {
+    match rules.view() {
+        Some(view) => Cow::Owned(view.shown(object.clone())),
+        None => Cow::Borrowed(object),
+    }
+}
+
+/// The kind of which what is invalid is told.
+pub(super) fn judged_as(kind: &'static Kind, rules: &dyn Strategy) -> &'static Kind {
+    rules.view().map_or(kind, View::kept_by)
 }
 
 enum Inserted {

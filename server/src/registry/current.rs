@@ -36,6 +36,14 @@ pub(super) struct Beside {
     pub(super) writes: Vec<Write>,
 }
 
+impl Beside {
+    /// Adds what stands beside the same object for another reason.
+    pub(super) fn extend(&mut self, other: Beside) {
+        self.guards.extend(other.guards);
+        self.writes.extend(other.writes);
+    }
+}
+
 impl Current {
     /// Decodes a stored value.
     pub(super) fn of(kv: KeyValue) -> Result<Self, Status> {
@@ -102,6 +110,7 @@ impl Registry {
     ) -> Result<Option<StoredObject>, Status> {
         let raw = stored(kind, &object);
         beside.guards.push(current.guard());
+        beside.extend(self.exchange(kind, Some(&current.object), Some(&object)));
         let commit = self.put(context, kind, beside, &current.key, &raw).await?;
         Ok(match commit {
             Commit::Done(revision) => Some(StoredObject::read(kind, raw, revision)),
@@ -137,10 +146,16 @@ impl Registry {
         }
     }
 
-    /// Removes an object, if nobody else was faster. The answer is the revision of the removal.
-    pub(super) async fn remove(&self, context: &RequestContext, current: &Current) -> Result<Option<i64>, Status> {
-        let write = Write::Delete { key: current.key.clone() };
-        let commit = self.shared.store.commit(vec![current.guard()], vec![write], &context.origin()).await?;
+    /// Removes an object with what it holds, if nobody else was faster. The answer is the revision of the removal.
+    pub(super) async fn remove(
+        &self,
+        context: &RequestContext,
+        kind: &'static Kind,
+        current: &Current,
+    ) -> Result<Option<i64>, Status> {
+        let mut writes = vec![Write::Delete { key: current.key.clone() }];
+        writes.extend(self.exchange(kind, Some(&current.object), None).writes);
+        let commit = self.shared.store.commit(vec![current.guard()], writes, &context.origin()).await?;
         Ok(match commit {
             Commit::Done(revision) => Some(revision),
             Commit::Refused => None,

@@ -99,7 +99,7 @@ impl Registry {
             if options.dry_run {
                 return Ok(Some(deleted(answer, self.revision(), true)));
             }
-            if let Some(at) = self.remove(context, &damaged).await? {
+            if let Some(at) = self.remove(context, kind, &damaged).await? {
                 self.write_first_objects().await?;
                 return Ok(Some(deleted(answer, at, true)));
             }
@@ -122,7 +122,7 @@ impl Registry {
         match step {
             Step::Pending => Ok(Some(answer(current.stored(kind), false))),
             Step::Remove if dry_run => Ok(Some(answer(current.stored(kind), true))),
-            Step::Remove => Ok(self.remove(context, current).await?.map(|at| gone(current.stored(kind), at))),
+            Step::Remove => Ok(self.remove(context, kind, current).await?.map(|at| gone(current.stored(kind), at))),
             Step::Mark { object, then_remove } if dry_run => {
                 Ok(Some(answer(StoredObject::of(kind, *object, current.revision), then_remove)))
             }
@@ -134,12 +134,12 @@ impl Registry {
                 let marked_now = Current {
                     key: current.key.clone(),
                     revision: marked.revision(),
-                    object: Object::default(),
+                    object: marked.object().clone(),
                     raw: marked.raw().clone(),
                     is_converted: false,
                 };
                 // Somebody may have added a finalizer in between; then it is judged anew.
-                Ok(self.remove(context, &marked_now).await?.map(|at| gone(marked, at)))
+                Ok(self.remove(context, kind, &marked_now).await?.map(|at| gone(marked, at)))
             }
         }
     }

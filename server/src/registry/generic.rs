@@ -15,8 +15,8 @@ use super::error::{invalid_options, not_served};
 use super::event_leases::EventLeases;
 use super::kinds::{SCALE_COLUMNS, quoted, scale_cells, strategy};
 use super::{
-    Cell, Column, DeleteOptions, ListOptions, Patch, PatchKind, RegistryWatch, RegistryWatcher, RequestContext,
-    Security, Store, StoredObject, Target, WatchOptions, WriteOptions,
+    ApiService, Cell, Column, DeleteOptions, ListOptions, Patch, PatchKind, Pools, RegistryWatch, RegistryWatcher,
+    RequestContext, Security, Store, StoredObject, Target, WatchOptions, WriteOptions,
 };
 use crate::clock::Clock;
 
@@ -31,6 +31,10 @@ pub struct RegistryOptions {
     pub plugins: AdmissionPlugins,
     /// How long a read waits for a revision that the store has not reached (Kubernetes: 3 s).
     pub revision_wait: Duration,
+    /// What the server hands out to objects.
+    pub pools: Pools,
+    /// Where the API itself is reached; `None` = it has no service.
+    pub api_service: Option<ApiService>,
 }
 
 impl Default for RegistryOptions {
@@ -40,6 +44,8 @@ impl Default for RegistryOptions {
             progress_interval: Duration::from_secs(5),
             plugins: AdmissionPlugins::default(),
             revision_wait: Duration::from_secs(3),
+            pools: Pools::default(),
+            api_service: None,
         }
     }
 }
@@ -403,7 +409,12 @@ impl Registry {
     /// The cells of an object's row, one for each column; ages are as of now.
     pub fn row(&self, object: &StoredObject) -> Vec<Cell> {
         let (shown, now) = (object.object(), self.now().as_second());
-        if is_scale(shown) { scale_cells(shown, now) } else { strategy(object.kind()).cells(shown, now) }
+        let rules = strategy(object.kind());
+        match rules.view() {
+            _ if is_scale(shown) => scale_cells(shown, now),
+            Some(view) => rules.cells(&view.kept(shown.clone()), now),
+            None => rules.cells(shown, now),
+        }
     }
 
     /// The time, for a door that counts from it.

@@ -103,7 +103,8 @@ impl MemoryStore {
                     Event::new(EventKind::Put, kv, prev.map(Arc::new), sub as i64)
                 }
                 Write::Delete { key } => {
-                    let prev = state.current.remove(key)?;
+                    // As in etcd: what is not there is no event.
+                    let Some(prev) = state.current.remove(key) else { continue };
                     let kv = KeyValue { key: key.clone(), mod_revision: revision, ..KeyValue::default() };
                     Event::new(EventKind::Delete, kv, Some(Arc::new(prev)), sub as i64)
                 }

@@ -8,17 +8,20 @@
 //! * an object is stored as JSON without resourceVersion under Kubernetes' own key; its resourceVersion is the revision
 //!   of its last write;
 //! * every write is guarded by the revision of the object it was judged on;
+//! * what one object at a time may hold (an address, a node port) has a key, written and removed with its holder;
 //! * a value under `/registry` that is no object is reported and served around, never a crash.
 
 mod access;
 mod admission;
 mod answered;
+mod api_service;
 mod apply;
 mod authorship;
 mod binding;
 mod body;
 mod bootstrap;
 mod cache;
+mod claims;
 mod continue_token;
 mod create;
 mod current;
@@ -55,9 +58,11 @@ mod watch;
 
 pub use access::{Asked, Attributes, Change, ChangeVerb, Decision, ResourceAttributes, Security, exact};
 pub use admission::{AdmissionPlugin, AdmissionPlugins};
+pub use api_service::ApiService;
 pub(crate) use custom::Kinds;
 pub use engine_store::EngineStore;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
+pub use kinds::{AddressRange, Pools};
 #[cfg(test)]
 pub(crate) use memory_store::MemoryStore;
 pub use request::{

@@ -4,6 +4,7 @@ use listwatch_proto::resource::{Kind, Object, Reason, Status};
 
 use super::authorship::Authorship;
 use super::body::Expected;
+use super::create::kept;
 use super::current::{Current, ROUNDS_MAX};
 use super::custom::custom;
 use super::difference::{Changed, Difference};
@@ -83,7 +84,10 @@ impl Registry {
         (current, options): (&Current, &WriteOptions),
     ) -> Result<Option<Written>, Status> {
         let (kind, target) = (subject.target.kind, subject.target);
-        let mut live = current.object.clone();
+        let mut live = match strategy(kind).view() {
+            Some(view) => view.shown(current.object.clone()),
+            None => current.object.clone(),
+        };
         live.set(&["metadata", "resourceVersion"], current.revision.to_string());
         if subject.is_scale() {
             live = scale_object(kind, &live)?;
@@ -102,7 +106,7 @@ impl Registry {
             author.take_from_scale(&mut new, &object);
             new
         } else {
-            object
+            kept(strategy(kind), object)
         };
         let Some(stored) = self.change(context, kind, subject.part, new, current, options.dry_run).await? else {
             return Ok(None);
@@ -135,6 +139,7 @@ impl Registry {
             return Err(Status::conflict(kind, &target.name, &why));
         }
         check_place(target, &mut object)?;
+        object = kept(strategy(kind), object);
         self.may_create(context, target).await?;
         match self.give_birth(context, kind, object, options.dry_run, &mut warnings).await {
             Ok(object) => Ok(Some(Written { revision: self.revision(), object, created: true, warnings })),

@@ -6,11 +6,12 @@
 use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
-use listwatch_proto::resource::{Kind, Object};
+use listwatch_proto::resource::{Kind, Object, Storage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::custom::served;
+use super::kinds::{View, strategy};
 
 /// An object and the revision of its last write (of its deletion, in the event of one). Cheap to clone.
 #[derive(Clone, Debug)]
@@ -47,7 +48,16 @@ struct Head {
 
 impl StoredObject {
     /// An object in the form it is served in. The bytes must be a JSON map, which the registry has made sure of.
+    /// Of a view's objects these are the bytes of the kept form, which are turned into the view's own.
     pub(super) fn new(kind: &'static Kind, raw: Bytes, revision: i64) -> Self {
+        let raw = match view_of(kind) {
+            None => raw,
+            Some(view) => encode(&view.shown(Object::from_slice(&raw).unwrap_or_default())),
+        };
+        Self::own(kind, raw, revision)
+    }
+
+    fn own(kind: &'static Kind, raw: Bytes, revision: i64) -> Self {
         let (object, json, names) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Self { inner: Arc::new(Inner { kind, revision, raw, object, json, names }) }
     }
@@ -57,21 +67,24 @@ impl StoredObject {
         Self::new(kind, served(kind, stored), revision)
     }
 
-    /// An object at hand in decoded form, without resourceVersion in it; revision 0 leaves it without.
+    /// An object at hand in decoded form, as it is kept, without resourceVersion in it; revision 0 leaves it without.
     pub(super) fn of(kind: &'static Kind, mut object: Object, revision: i64) -> Self {
         object.remove(&["metadata", "resourceVersion"]);
+        if let Some(view) = view_of(kind) {
+            object = view.shown(object);
+        }
         let raw = encode(&object);
         if revision > 0 {
             object.set(&["metadata", "resourceVersion"], revision.to_string());
         }
-        let stored = Self::new(kind, raw, revision);
+        let stored = Self::own(kind, raw, revision);
         let _ = stored.inner.object.set(object);
         stored
     }
 
     /// The same object, told with another revision: that of its deletion.
     pub(crate) fn at(&self, revision: i64) -> Self {
-        Self::new(self.inner.kind, self.inner.raw.clone(), revision)
+        Self::own(self.inner.kind, self.inner.raw.clone(), revision)
     }
 
     /// The kind of the resource; for the `scale` subresource still the kind that is scaled.
@@ -171,6 +184,11 @@ impl StoredObject {
             }
         })
     }
+}
+
+/// How a view's objects are shown; `None` = the kind keeps its own.
+fn view_of(kind: &'static Kind) -> Option<&'static dyn View> {
+    if kind.storage == Storage::View { strategy(kind).view() } else { None }
 }
 
 /// Stored form: compact JSON that begins with apiVersion, kind and metadata, so that a resourceVersion can be spliced

@@ -577,6 +577,7 @@ async fn stored_values_have_no_resource_version() {
 
 mod bookmarks;
 mod cached;
+mod claims;
 mod engine;
 mod judged;
 mod policies;

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::apply::keep_times;
 use super::authorship::Authorship;
 use super::body::{self, Expected};
+use super::create::{judged_as, kept, shown};
 use super::current::{Current, ROUNDS_MAX};
 use super::error::MODIFIED;
 use super::kinds::{Faults, Part, Strategy, strategy, validate_metadata_update};
@@ -53,6 +54,7 @@ impl Registry {
                 }
                 self.may_create(context, target).await?;
                 author.sign(None, &mut new, &body.managed);
+                new = kept(rules, new);
                 let object = self.give_birth(context, kind, new, options.dry_run, &mut warnings).await?;
                 return Ok(Written { revision: self.revision(), object, created: true, warnings });
             };
@@ -65,7 +67,8 @@ impl Registry {
                 _ => {}
             }
             let mut changed = new.clone();
-            author.sign(Some(&current.object), &mut changed, &body.managed);
+            author.sign(Some(&shown(rules, &current.object)), &mut changed, &body.managed);
+            changed = kept(rules, changed);
             if let Some(object) = self.change(context, kind, part, changed, &current, options.dry_run).await? {
                 warnings.extend(rules.update_warnings(part, object.object(), &current.object));
                 return Ok(Written { revision: self.revision(), object, created: false, warnings });
@@ -90,6 +93,9 @@ impl Registry {
         let rules = strategy(kind);
         let old = &current.object;
         keep_metadata(&mut new, old);
+        if part == Part::Main {
+            self.allot(kind, &mut new, Some(old)).await?;
+        }
         // Who owns what is settled; how a part keeps the rest of the metadata is the kind's business.
         let managers = new.remove(&MANAGERS);
         rules.prepare_update(part, &mut new, old);
@@ -110,12 +116,12 @@ impl Registry {
         validate_metadata_update(kind, rules, part, &new, old, &mut faults);
         rules.validate_update(part, &new, old, &mut faults);
         if !faults.is_empty() {
-            return Err(Status::invalid(kind, old.name(), faults.into_causes()));
+            return Err(Status::invalid(judged_as(kind, rules), old.name(), faults.into_causes()));
         }
         let mut beside = self.admit_valid(kind, part, &new, Some(old)).await?;
         if old.is_terminating() && rules.may_go(&new) {
             // The last finalizer is gone: the object goes with it, in this request.
-            if !dry_run && self.remove(context, current).await?.is_none() {
+            if !dry_run && self.remove(context, kind, current).await?.is_none() {
                 return Ok(None);
             }
             return Ok(Some(StoredObject::of(kind, new, current.revision)));

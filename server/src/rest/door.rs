@@ -10,7 +10,7 @@ use axum::routing::any;
 use http::Method;
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use listwatch_proto::resource::{Reason, Status};
+use listwatch_proto::resource::{Reason, Status, Storage};
 use tokio_util::sync::CancellationToken;
 
 use super::finish::{self, Wants};
@@ -164,6 +164,9 @@ impl Serving {
             if form.shape == Shape::Table { Carried::read(query.include_object())? } else { Carried::Metadata };
         let ask = Ask { registry, context: &context, target, query, form, carried };
         let is_collection = target.name.is_empty();
+        if target.kind.storage == Storage::Nothing && (*request.method() != Method::POST || !is_collection) {
+            return Err(not_allowed());
+        }
         if target.subresource == "proxy" {
             return Err(stream::no_proxy(registry, &context, target).await);
         }

@@ -235,7 +235,7 @@ impl Registry {
         if lets_go {
             let rest: Vec<Value> = new.finalizers().filter(|f| *f != CLEANUP).map(Value::from).collect();
             if rest.is_empty() {
-                return Ok(self.remove(context, &current).await?.is_some());
+                return Ok(self.remove(context, definitions_kind(), &current).await?.is_some());
             }
             new.set(&["metadata", "finalizers"], rest);
         }

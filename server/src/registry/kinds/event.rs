@@ -63,11 +63,7 @@ impl Strategy for EventStrategy {
     fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
-        if object.text(&["eventTime"]).is_empty() {
-            involved_namespace(object, faults);
-        } else {
-            reported(object, faults);
-        }
+        validate(object, "reportingComponent", faults);
     }
 
     fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
@@ -164,6 +160,15 @@ impl Strategy for EventStrategy {
     }
 }
 
+/// The faults that both forms of Events know; the reporter is called otherwise in each.
+pub(super) fn validate(object: &Object, reporter: &str, faults: &mut Faults) {
+    if object.text(&["eventTime"]).is_empty() {
+        involved_namespace(object, faults);
+    } else {
+        reported(object, reporter, faults);
+    }
+}
+
 fn source(object: &Object) -> String {
     let either = |deprecated: &str, new: &str| match object.text(&["source", deprecated]) {
         "" => object.text(&[new]).to_owned(),
@@ -187,7 +192,7 @@ fn misplaced(involved: &str, faults: &mut Faults) {
 }
 
 /// An event with an eventTime comes from a reporter of the new kind and must be complete.
-fn reported(object: &Object, faults: &mut Faults) {
+fn reported(object: &Object, reporter: &str, faults: &mut Faults) {
     let root = Path::new("");
     let involved = object.text(&["involvedObject", "namespace"]);
     if involved.is_empty() && !matches!(object.namespace(), "default" | "kube-system") {
@@ -195,9 +200,9 @@ fn reported(object: &Object, faults: &mut Faults) {
     }
     let (component, instance) = (object.text(&["reportingComponent"]), object.text(&["reportingInstance"]));
     if component.is_empty() {
-        faults.required(&root.child("reportingComponent"), "");
+        faults.required(&root.child(reporter), "");
     }
-    faults.invalid_all(&root.child("reportingComponent"), component, names::qualified(component));
+    faults.invalid_all(&root.child(reporter), component, names::qualified(component));
     if instance.is_empty() {
         faults.required(&root.child("reportingInstance"), "");
     }

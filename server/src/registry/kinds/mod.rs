@@ -4,6 +4,7 @@
 //! with its containers and volumes, names and labels. Texts of refusals are upstream's (Kubernetes 1.36).
 
 mod addresses;
+mod allocation;
 mod apps;
 mod autoscaling;
 mod batch;
@@ -18,6 +19,7 @@ mod discovery;
 mod downward;
 mod environment;
 mod event;
+mod events;
 mod extensions;
 mod faults;
 mod fields;
@@ -51,11 +53,14 @@ mod runtime;
 mod scale;
 mod storage;
 mod strategy;
+mod view;
 mod volume;
 mod volume_source;
 mod warnings;
 mod workload;
 
+pub use allocation::{AddressRange, Pools};
+pub(super) use allocation::{Allocation, Claim, Draw, Ground};
 pub(super) use faults::{Faults, Path, Shown, quote as quoted};
 pub(super) use metadata::{
     OwnMetadata, validate_new as validate_new_metadata, validate_object_metadata,
@@ -68,3 +73,4 @@ pub(super) use print::{AGE as AGE_COLUMN, NAME as NAME_COLUMN, since as age_sinc
 pub(super) use priority_class::{SYSTEM_CLASSES, system_object as system_class_object};
 pub(super) use scale::{COLUMNS as SCALE_COLUMNS, cells as scale_cells, read as read_scale, write as write_scale};
 pub(super) use strategy::{Grace, Part, Strategy, strategy};
+pub(super) use view::View;

@@ -5,11 +5,13 @@ use listwatch_proto::resource::{Kind, LabelSelector, Object};
 use super::super::Propagation;
 use super::super::custom::custom;
 use super::super::table::{Cell, Column};
+use super::allocation::Allocation;
 use super::faults::Faults;
 use super::metadata::OwnMetadata;
+use super::view::View;
 use super::{
-    apps, autoscaling, batch, config_map, core, deployment, discovery, event, extensions, lease, namespace, networking,
-    node, pod, policy, priority_class, rbac, replica_set, resource, review, runtime, storage,
+    apps, autoscaling, batch, config_map, core, deployment, discovery, event, events, extensions, lease, namespace,
+    networking, node, pod, policy, priority_class, rbac, replica_set, resource, review, runtime, storage,
 };
 
 /// Which part of an object a write may change.
@@ -91,6 +93,16 @@ pub(crate) trait Strategy: Send + Sync {
     /// How the kind's own rules look at metadata.
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Change
+    }
+
+    /// What the server hands out to objects of the kind.
+    fn allocation(&self) -> Option<&'static dyn Allocation> {
+        None
+    }
+
+    /// The other form of objects that another kind keeps; the rules above and below are then asked of the kept form.
+    fn view(&self) -> Option<&'static dyn View> {
+        None
     }
 
     /// Whether `metadata.generation` counts changes of the spec.
@@ -195,6 +207,7 @@ pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
                 "autoscaling" => autoscaling::strategy(kind.kind),
                 "batch" => batch::strategy(kind.kind),
                 "discovery.k8s.io" => discovery::strategy(kind.kind),
+                "events.k8s.io" => events::strategy(kind.kind),
                 "networking.k8s.io" => networking::strategy(kind.kind),
                 "node.k8s.io" => runtime::strategy(kind.kind),
                 "policy" => policy::strategy(kind.kind),

@@ -27,7 +27,7 @@ struct Floor {
 }
 
 const DEFAULTS: Floor = Floor { row: "API: defaults", cases: 41, equal: 41 };
-const VALIDATION: Floor = Floor { row: "API: validation", cases: 332, equal: 331 };
+const VALIDATION: Floor = Floor { row: "API: validation", cases: 332, equal: 332 };
 const OTHERS: Floor = Floor { row: "API: other cases replayed on the registry", cases: 187, equal: 186 };
 
 fn cases() -> Vec<Value> {

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::strategy::Strategy;
 
+mod binding;
 mod endpoints;
 mod key_pair;
 mod limit_range;
@@ -20,6 +21,7 @@ mod service_account;
 /// The rules of a kind of this group.
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
     Some(match kind {
+        "Binding" => &binding::BindingStrategy,
         "Endpoints" => &endpoints::EndpointsStrategy,
         "LimitRange" => &limit_range::LimitRangeStrategy,
         "PersistentVolume" => &persistent_volume::PersistentVolumeStrategy,

@@ -96,12 +96,11 @@ impl Strategy for ReplicationControllerStrategy {
         template(spec, &path.child("template"), faults);
     }
 
-    fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+    fn validate_update(&self, part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
         if part == Part::Status {
             status(new, faults);
             return;
         }
-        let _ = old;
         self.validate_create(new, faults);
     }
 

@@ -83,8 +83,7 @@ impl Strategy for ServiceCIDRStrategy {
         const WHY: &str = "field is immutable";
         let (path, was, is) = (Path::new("spec.cidrs"), cidrs(old), cidrs(new));
         if was.len() == is.len() {
-            for (i, (was, is)) in was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is) {
-                let _ = was;
+            for (i, (_, is)) in was.iter().zip(&is).enumerate().filter(|(_, (was, is))| was != is) {
                 faults.invalid(&path.index(i), *is, WHY);
             }
         } else if was.len() == 1 && is.len() == 2 {

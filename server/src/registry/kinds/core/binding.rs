@@ -1,20 +1,20 @@
-//! Service.
+//! Binding: puts a pod on a node. Not kept; what it does stands in `registry/binding.rs`.
 
 use listwatch_proto::resource::Object;
 
 use super::super::super::table::{Cell, Column};
 use super::super::faults::Faults;
 use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
+use super::super::print::{NAME, text};
+use super::super::strategy::{Part, Strategy};
 
-pub(super) struct ServiceStrategy;
+pub(super) struct BindingStrategy;
 
-const COLUMNS: &[Column] = &[NAME, AGE];
+const COLUMNS: &[Column] = &[NAME];
 
-impl Strategy for ServiceStrategy {
+impl Strategy for BindingStrategy {
     fn schema(&self) -> &'static str {
-        "core/v1.Service"
+        "core/v1.Binding"
     }
 
     fn default(&self, _object: &mut Object) {}
@@ -33,15 +33,11 @@ impl Strategy for ServiceStrategy {
         names::subdomain(name, prefix)
     }
 
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
-    }
-
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
-    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        vec![text(object.name()), age(object, now)]
+    fn cells(&self, object: &Object, _now: i64) -> Vec<Cell> {
+        vec![text(object.name())]
     }
 }
