@@ -80,6 +80,7 @@ fn budget(given: &Value) -> Budget {
         namespace: given["ns"].as_str().expect("a namespace").to_owned(),
         selector,
         allowed: (number("healthy") - number("minAvailable")).max(0),
+        disrupted: std::collections::HashSet::new(),
     }
 }
 

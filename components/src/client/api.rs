@@ -218,6 +218,14 @@ impl<T: Decode> Api<T> {
         Ok(Deleted { removed: answer.removed, object })
     }
 
+    /// Reads the scale subresource of one object: how many replicas are wanted, and of what.
+    pub async fn get_scale(&self, key: &ObjectKey) -> Result<Cached<Object>, Error> {
+        let resource = Some(self.object_ref(key, "scale"));
+        let request = v1::GetRequest { resource, min_revision: 0, view: View::Object as i32 };
+        let answer = self.client.get_wire(request).await?;
+        Cached::from_wire(answer.object.ok_or(Error::Incomplete("the scale"))?)
+    }
+
     /// Sets the number of replicas through the scale subresource.
     pub async fn scale(&self, key: &ObjectKey, replicas: i32) -> Result<(), Error> {
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
@@ -295,6 +303,23 @@ impl<T: Decode + Serialize> Api<T> {
 
 /// What only pods have.
 impl<T> Api<T> {
+    /// Asks for a pod to go, as far as disruption budgets let it; the server answers too many requests otherwise.
+    pub async fn evict(&self, key: &ObjectKey) -> Result<(), Error> {
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"namespace": key.namespace, "name": key.name},
+        });
+        let request = v1::CreateRequest {
+            resource: Some(self.object_ref(key, "eviction")),
+            json: encode(&eviction)?,
+            field_manager: String::new(),
+            dry_run: false,
+            field_validation: FieldValidation::Strict as i32,
+        };
+        let mut stub = self.client.resources();
+        self.client.write(request, |r| async move { stub.create(r).await }).await.map(drop)
+    }
+
     /// Binds a pod to a node. A uid makes sure that it is this pod and not one made anew under its name.
     pub async fn bind(&self, key: &ObjectKey, uid: &str, node: &str) -> Result<(), Error> {
         let binding = json!({

@@ -39,6 +39,8 @@ pub struct Informers {
     pub replica_sets: Informer<Object>,
     /// Of resource quotas.
     pub quotas: Informer<Object>,
+    /// Of disruption budgets.
+    pub budgets: Informer<Object>,
     /// Of every other kind that may own or be owned.
     pub others: Vec<Informer<Bare>>,
 }
@@ -60,12 +62,14 @@ pub struct Caches {
     pub replica_sets: Store<Object>,
     /// Resource quotas, with [`BY_OWNER`].
     pub quotas: Store<Object>,
+    /// Disruption budgets, with [`BY_OWNER`].
+    pub budgets: Store<Object>,
     /// Every other kind that may own or be owned, with [`BY_OWNER`].
     pub others: Vec<(&'static Kind, Store<Bare>)>,
 }
 
 /// The kinds that have a cache of their own here.
-const READ: [(&str, &str); 7] = [
+const READ: [(&str, &str); 8] = [
     ("", "pods"),
     ("", "nodes"),
     ("coordination.k8s.io", "leases"),
@@ -73,6 +77,7 @@ const READ: [(&str, &str); 7] = [
     ("apps", "deployments"),
     ("apps", "replicasets"),
     ("", "resourcequotas"),
+    ("policy", "poddisruptionbudgets"),
 ];
 
 /// The rest of the table of kinds. Events are no part of it: they are many, own nothing and go by themselves.
@@ -116,6 +121,7 @@ impl Informers {
             deployments: informer(client, kind("apps", "deployments"), |index| index),
             replica_sets: informer(client, kind("apps", "replicasets"), |index| index.index(ORPHANS, orphan)),
             quotas: informer(client, kind("", "resourcequotas"), |index| index),
+            budgets: informer(client, kind("policy", "poddisruptionbudgets"), |index| index),
             others: others().map(|kind| informer(client, kind, |index| index)).collect(),
         }
     }
@@ -130,6 +136,7 @@ impl Informers {
             deployments: self.deployments.store(),
             replica_sets: self.replica_sets.store(),
             quotas: self.quotas.store(),
+            budgets: self.budgets.store(),
             others: self.others.iter().map(|other| (other.kind(), other.store())).collect(),
         }
     }
@@ -143,6 +150,7 @@ impl Informers {
         tasks.spawn(self.deployments.run(stop.clone()));
         tasks.spawn(self.replica_sets.run(stop.clone()));
         tasks.spawn(self.quotas.run(stop.clone()));
+        tasks.spawn(self.budgets.run(stop.clone()));
         for other in self.others {
             tasks.spawn(other.run(stop.clone()));
         }
@@ -159,6 +167,7 @@ impl Caches {
         self.deployments.wait_synced().await?;
         self.replica_sets.wait_synced().await?;
         self.quotas.wait_synced().await?;
+        self.budgets.wait_synced().await?;
         for (_, other) in &self.others {
             other.wait_synced().await?;
         }
@@ -181,6 +190,7 @@ impl Caches {
             (kind("apps", "deployments"), Arc::new(self.deployments.clone())),
             (kind("apps", "replicasets"), Arc::new(self.replica_sets.clone())),
             (kind("", "resourcequotas"), Arc::new(self.quotas.clone())),
+            (kind("policy", "poddisruptionbudgets"), Arc::new(self.budgets.clone())),
         ];
         for (kind, other) in &self.others {
             members.push((kind, Arc::new(other.clone())));

@@ -7,7 +7,7 @@
 //! that are still under way.
 //!
 //! In reading order: [`pod`], [`node`], [`bare`] (what is cached), [`owned`], [`caches`], [`ownership`]; then [`replica_set`], [`deployment`],
-//! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`garbage_collector`], [`namespace`], [`resource_quota`],
+//! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`disruption`], [`garbage_collector`], [`namespace`], [`resource_quota`],
 //! [`service_account`], [`root_ca`], [`role_aggregation`]; [`program`] puts them together.
 
 pub mod bare;
@@ -21,6 +21,7 @@ mod pod_status;
 mod tools;
 
 pub mod deployment;
+pub mod disruption;
 pub mod garbage_collector;
 pub mod namespace;
 pub mod node_lifecycle;

@@ -56,6 +56,8 @@ pub struct Pod {
     pub phase: Phase,
     /// Since when it has been ready; none: it is not.
     pub ready_since: Option<Timestamp>,
+    /// Since when its deletion has been announced, unless its kubelet did so; none: it has not.
+    pub disrupted_since: Option<Timestamp>,
     /// The most restarts of one of its containers, and the most of one of its sidecars (init containers that run on).
     pub restarts: (i64, i64),
     /// What its deletion costs by annotation, 0 by default.
@@ -178,6 +180,7 @@ struct WireStatus {
 struct WireCondition {
     r#type: String,
     status: String,
+    reason: Option<String>,
     last_transition_time: Option<String>,
 }
 
@@ -195,6 +198,11 @@ impl From<WirePod> for Pod {
         let created = time(metadata.creation_timestamp.as_ref());
         let placed = status.conditions.iter().flatten().find(|c| c.r#type == "PodScheduled" && c.status == "True");
         let ready = status.conditions.iter().flatten().find(|c| c.r#type == "Ready" && c.status == "True");
+        // A kubelet takes as long as it takes.
+        let disrupted = status.conditions.iter().flatten().find(|c| {
+            let by_kubelet = c.reason.as_deref() == Some("TerminationByKubelet");
+            c.r#type == "DisruptionTarget" && c.status == "True" && !by_kubelet
+        });
         let sidecar = |container: &&WireContainer| {
             let mut specs = spec.init_containers.iter().flatten();
             specs.any(|spec| spec.name == container.name && spec.restart_policy.as_deref() == Some("Always"))
@@ -221,6 +229,7 @@ impl From<WirePod> for Pod {
                 _ => Phase::Pending,
             },
             ready_since: ready.map(|c| time(c.last_transition_time.as_ref())),
+            disrupted_since: disrupted.map(|c| time(c.last_transition_time.as_ref())),
             restarts,
             deletion_cost: cost.unwrap_or(0),
             failure: status.reason.map(|reason| Box::new((reason, status.message.unwrap_or_default()))),

@@ -25,6 +25,7 @@ const SOURCES: &[&str] = &[
     "taint-eviction-controller",
     "pod-garbage-collector-controller",
     "namespace-controller",
+    "controllermanager",
     "garbage-collector-controller",
     "resourcequota-controller",
     "controller-manager",

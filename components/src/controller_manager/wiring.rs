@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::caches::{BY_NODE, Caches, Informers, kind};
 use super::deployment::{DeploymentReconciler, deployments_of};
+use super::disruption::{DisruptionReconciler, StaleDisruptionReconciler, covers};
 use super::garbage_collector::{GarbageCollector, Graph, changed, removed};
 use super::namespace::NamespaceReconciler;
 use super::node_lifecycle::{LEASE_NAMESPACE, NodeLifecycleReconciler};
@@ -46,6 +47,8 @@ pub(super) struct Controllers {
     service_account: Controller<ServiceAccountReconciler>,
     root_ca: Option<Controller<RootCaReconciler>>,
     role_aggregation: Controller<RoleAggregationReconciler>,
+    disruption: Controller<DisruptionReconciler>,
+    stale_disruption: Controller<StaleDisruptionReconciler>,
     collectors: Vec<Controller<GarbageCollector>>,
 }
 
@@ -59,7 +62,8 @@ fn controller<R: Reconciler>(name: &'static str, reconciler: R, caches: &Caches)
         .reads_kind(kind("", "namespaces"), &caches.namespaces)
         .reads_kind(kind("apps", "deployments"), &caches.deployments)
         .reads_kind(kind("apps", "replicasets"), &caches.replica_sets)
-        .reads_kind(kind("", "resourcequotas"), &caches.quotas);
+        .reads_kind(kind("", "resourcequotas"), &caches.quotas)
+        .reads_kind(kind("policy", "poddisruptionbudgets"), &caches.budgets);
     caches.others.iter().fold(controller, |controller, (kind, other)| controller.reads_kind(kind, other))
 }
 
@@ -120,6 +124,16 @@ impl Controllers {
                 ResourceQuotaReconciler::new(tools("resourcequota-controller")),
                 &caches,
             ),
+            disruption: controller(
+                "disruption",
+                DisruptionReconciler::new(caches.clone(), tools("controllermanager")),
+                &caches,
+            ),
+            stale_disruption: controller(
+                "stale-disruption",
+                StaleDisruptionReconciler::new(caches.clone(), tools("controllermanager")),
+                &caches,
+            ),
             collectors: Vec::new(),
         };
         controllers.node_lifecycle.reconciler().connect(controllers.node_lifecycle.queue());
@@ -130,6 +144,7 @@ impl Controllers {
         controllers.hook_namespaces(informers, &caches);
         controllers.hook_accounts(informers);
         controllers.hook_quotas(informers, &caches);
+        controllers.hook_disruption(informers, &caches);
         controllers.with_collectors(tools("garbage-collector-controller"), informers, &caches)
     }
 
@@ -239,6 +254,7 @@ impl Controllers {
         hook_emptied(&mut informers.deployments, &self.namespace.queue(), caches);
         hook_emptied(&mut informers.replica_sets, &self.namespace.queue(), caches);
         hook_emptied(&mut informers.quotas, &self.namespace.queue(), caches);
+        hook_emptied(&mut informers.budgets, &self.namespace.queue(), caches);
         informers.others.iter_mut().for_each(|other| hook_emptied(other, &self.namespace.queue(), caches));
     }
 
@@ -292,10 +308,30 @@ impl Controllers {
         hook_counted(&mut informers.leases, &queue, caches, |_, _| false);
         hook_counted(&mut informers.deployments, &queue, caches, |_, _| false);
         hook_counted(&mut informers.replica_sets, &queue, caches, |_, _| false);
+        hook_counted(&mut informers.budgets, &queue, caches, |_, _| false);
         for other in &mut informers.others {
             let shrinks = SHRINKING.contains(&other.kind().plural);
             hook_counted(other, &queue, caches, move |_, _| shrinks);
         }
+    }
+
+    /// A budget follows the pods it speaks of, as they were and as they are.
+    fn hook_disruption(&self, informers: &mut Informers, caches: &Caches) {
+        let budgets = self.disruption.queue();
+        informers.budgets.on_change(move |change| budgets.add(change.key().clone()));
+        let (budgets, stale, of) = (self.disruption.queue(), self.stale_disruption.queue(), caches.budgets.clone());
+        informers.pods.on_change(move |change| {
+            for budget in of.in_namespace(&change.key().namespace) {
+                each(change, |pod| {
+                    if covers(&budget, pod) {
+                        budgets.add(budget.key.clone());
+                    }
+                });
+            }
+            if !matches!(change, Change::Deleted(_)) && StaleDisruptionReconciler::concerns(change.object()) {
+                stale.add(change.key().clone());
+            }
+        });
     }
 
     fn with_collectors(mut self, tools: Tools, informers: &mut Informers, caches: &Caches) -> Self {
@@ -317,6 +353,7 @@ impl Controllers {
         hook_graph(&mut informers.deployments, &graph);
         hook_graph(&mut informers.replica_sets, &graph);
         hook_graph(&mut informers.quotas, &graph);
+        hook_graph(&mut informers.budgets, &graph);
         informers.others.iter_mut().for_each(|other| hook_graph(other, &graph));
         self
     }
@@ -336,6 +373,8 @@ impl Controllers {
         }
         tasks.spawn(self.role_aggregation.run(stop.clone()));
         tasks.spawn(self.resource_quota.run(stop.clone()));
+        tasks.spawn(self.disruption.run(stop.clone()));
+        tasks.spawn(self.stale_disruption.run(stop.clone()));
         for collector in self.collectors {
             tasks.spawn(collector.run(stop.clone()));
         }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use listwatch_proto::resource::Kind;
+use listwatch_proto::resource::{Kind, Object};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::bind::{Binder, Bound};
+use super::budget::Budget;
 use super::evict::Evictor;
 use super::framework::{Nomination, Profile};
 use super::report::{Reporter, Reports, SCHEDULER_ERROR, UNSCHEDULABLE, reference, shorten};
@@ -100,6 +101,7 @@ pub async fn run(
 ) -> Result<(), Error> {
     let pod_kind = Kind::by_plural("", "v1", "pods").expect("pods are a served kind");
     let node_kind = Kind::by_plural("", "v1", "nodes").expect("nodes are a served kind");
+    let budget_kind = Kind::by_plural("policy", "v1", "poddisruptionbudgets").expect("budgets are a served kind");
     let (recorder, recorder_task) = Recorder::new(&client, &options.scheduler_name, "", clock.clone());
     // What a leader writes goes through a fence, so that one that was stopped and wakes binds nothing.
     let fence = Fence::shut();
@@ -132,7 +134,13 @@ pub async fn run(
         let shared = shared.clone();
         move |change| shared.node_changed(change)
     });
-    let (pod_store, node_store) = (pods.store(), nodes.store());
+    let mut budgets = Informer::<Object>::with(&client, budget_kind, ReflectorConfig::default(), IndexerBuilder::new());
+    budgets.on_change({
+        let (shared, store) = (shared.clone(), budgets.store());
+        // They are few, and preemption looks at all of them.
+        move |_| shared.core.lock().set_budgets(store.list().iter().filter_map(|budget| Budget::of(budget)).collect())
+    });
+    let (pod_store, node_store, budget_store) = (pods.store(), nodes.store(), budgets.store());
 
     let cycle = Cycle::new(profile, algorithm);
     let stop = CancellationToken::new();
@@ -140,10 +148,14 @@ pub async fn run(
     let mut tasks = JoinSet::new();
     tasks.spawn(pods.run(stop.clone()));
     tasks.spawn(nodes.run(stop.clone()));
+    tasks.spawn(budgets.run(stop.clone()));
     tasks.spawn(reporting.run(stop.clone()));
     tasks.spawn(recorder_task.run(stop.clone()));
 
-    let synced = async { pod_store.wait_synced().await.is_ok() && node_store.wait_synced().await.is_ok() };
+    let synced = async {
+        let placed = pod_store.wait_synced().await.is_ok() && node_store.wait_synced().await.is_ok();
+        placed && budget_store.wait_synced().await.is_ok()
+    };
     let outcome = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
         _ = synced => {

@@ -29,7 +29,7 @@ pub const KINDS: &[Kind] = &[
         .with(&["status"]),
     namespaced("", "v1", "Pod", "pod", "pods", "/registry/pods/")
         .short(&["po"])
-        .with(&["attach", "binding", "exec", "log", "portforward", "proxy", "status"])
+        .with(&["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"])
         .categories(&["all"]),
     namespaced("", "v1", "PodTemplate", "podtemplate", "podtemplates", "/registry/podtemplates/"),
     namespaced(

@@ -242,7 +242,15 @@ fn set_finalizers(object: &mut Object, propagation: Option<Propagation>) {
     }
 }
 
-fn check_preconditions(kind: &'static Kind, current: &Current, options: &DeleteOptions) -> Result<(), Status> {
+/// Whether the object is the one that the client means.
+///
+/// # Errors
+/// `Conflict`.
+pub(super) fn check_preconditions(
+    kind: &'static Kind,
+    current: &Current,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
     let conflict = |why: String| {
         let full = if kind.group.is_empty() { kind.kind.to_owned() } else { format!("{}.{}", kind.kind, kind.group) };
         let mut status = Status::conflict(kind, current.object.name(), "");

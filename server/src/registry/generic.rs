@@ -142,10 +142,12 @@ impl Registry {
         self.shared.store.incarnation()
     }
 
-    /// Makes an object; with the subresource `binding` binds a pod and answers a Status.
+    /// Makes an object; with the subresource `binding` binds a pod, with `eviction` evicts it, and
+    /// answers a Status.
     ///
     /// # Errors
-    /// `AlreadyExists`, `Invalid`, `BadRequest`, `NotFound` or `Forbidden` for the namespace.
+    /// `AlreadyExists`, `Invalid`, `BadRequest`, `NotFound` or `Forbidden` for the namespace; `TooManyRequests` where a
+    /// disruption budget allows no eviction.
     pub async fn create(
         &self,
         context: &RequestContext,
@@ -159,6 +161,7 @@ impl Registry {
             "token" => self.answer_object(context, &named(target)?, body, options).await,
             "" => self.create_object(context, target, body, options).await,
             "binding" => self.bind(context, &named(target)?, body, options).await,
+            "eviction" => self.evict(context, &named(target)?, body, options).await,
             _ => Err(not_served()),
         }?;
         self.after_write(target.kind).await;

@@ -32,6 +32,7 @@ mod difference;
 mod engine_store;
 mod error;
 mod event_leases;
+mod eviction;
 mod facts;
 mod generic;
 mod json_patch;

@@ -579,6 +579,7 @@ mod bookmarks;
 mod cached;
 mod claims;
 mod engine;
+mod evictions;
 mod judged;
 mod policies;
 mod priority;

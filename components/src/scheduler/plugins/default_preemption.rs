@@ -1,8 +1,8 @@
 //! DefaultPreemption: when no node fits, looks for the node where evicting pods of lower priority makes room at the least
 //! harm, and promises it to the pod; or says why no eviction helps.
 //!
-//! Words, counting and order are those of Kubernetes 1.36. Budgets are heeded as the snapshot has them; the program hands in
-//! none as long as the server serves no PodDisruptionBudget.
+//! Words, counting and order are those of Kubernetes 1.36. Budgets are heeded as the snapshot has them, which follows
+//! the watch of PodDisruptionBudgets.
 
 use super::victims::{Candidate, DryRun, least_harm};
 use crate::scheduler::framework::{

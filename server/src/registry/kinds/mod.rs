@@ -69,6 +69,7 @@ pub(super) use metadata::{
 pub(super) use names::{
     label_1035 as label_1035_faults, qualified as qualified_name_faults, subdomain as subdomain_faults,
 };
+pub(super) use policy::{covers as covers_pod, goes_free, needs_no_budget, spend as spend_budget};
 pub(super) use print::{AGE as AGE_COLUMN, NAME as NAME_COLUMN, since as age_since};
 pub(super) use priority_class::{SYSTEM_CLASSES, system_object as system_class_object};
 pub(super) use scale::{COLUMNS as SCALE_COLUMNS, cells as scale_cells, read as read_scale, write as write_scale};

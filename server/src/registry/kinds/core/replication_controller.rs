@@ -3,6 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
+use super::super::super::Propagation;
 use super::super::super::table::{Cell, Column};
 use super::super::faults::{Faults, Path};
 use super::super::fields::{default, has, text as word};
@@ -118,6 +119,19 @@ impl Strategy for ReplicationControllerStrategy {
         }
         // Upstream looks at the template that is replaced.
         warnings::template_at(old.at(&["spec", "template"]).unwrap_or(&Value::Null), "spec.template.")
+    }
+
+    /// As replication controllers always did.
+    fn default_propagation(&self) -> Option<Propagation> {
+        Some(Propagation::Orphan)
+    }
+
+    /// Its selector is a plain map of labels.
+    fn scale_selector(&self, object: &Object) -> String {
+        let selector = object.at(&["spec", "selector"]).unwrap_or(&Value::Null);
+        let pairs: Vec<_> =
+            entries(selector).map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+        pairs.join(",")
     }
 
     fn fields(&self) -> &'static [&'static str] {
