@@ -14,6 +14,7 @@ use thiserror::Error;
 use crate::auth::service_account::ServiceAccountOptions;
 use crate::auth::{AuditPath, AuthorizationMode};
 use crate::registry::{AdmissionPlugins, Pools};
+pub use crate::rest::RequestTimes;
 use crate::storage::{CheckpointOptions, Durability, LogSizes};
 use crate::transport::TlsFiles;
 
@@ -68,6 +69,8 @@ pub struct Config {
     /// `--advertise-address`: where pods reach the resource API; `None` = at `--bind-address`, if that is one they can
     /// reach.
     pub advertise_address: Option<IpAddr>,
+    /// How long requests of the REST API may last.
+    pub request_times: RequestTimes,
 }
 
 /// Who may do what on the resource API.
@@ -186,6 +189,7 @@ impl Config {
             event_ttl: EVENT_TTL,
             pools: Pools::default(),
             advertise_address: None,
+            request_times: RequestTimes::default(),
         }
     }
 

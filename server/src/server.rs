@@ -212,7 +212,13 @@ impl Ports {
         let authenticator = Arc::new(Authenticator::Proof(tokens(config)?, accounts));
         let registry = registry(config, clock, engine, &authenticator, self.addresses.secure);
         let rest = rest::routes(
-            RestDoor { registry: registry.clone(), kubelets, stopping: stop.drain.clone(), documents: Arc::default() },
+            RestDoor {
+                registry: registry.clone(),
+                kubelets,
+                stopping: stop.drain.clone(),
+                documents: Arc::default(),
+                times: config.request_times,
+            },
             engine.clone(),
         );
         let audit = config.access.audit.as_ref().map(AuditLog::open).transpose()?.map(Arc::new);

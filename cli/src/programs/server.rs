@@ -10,7 +10,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use listwatch_server::auth::service_account::{DEFAULT_ISSUER, ServiceAccountOptions};
 use listwatch_server::auth::{AuditPath, AuthorizationMode};
-use listwatch_server::config::{Access, Certificates, ClientPort, Config, KubeletFiles, ListenUrl, SecurePort};
+use listwatch_server::config::{
+    Access, Certificates, ClientPort, Config, KubeletFiles, ListenUrl, RequestTimes, SecurePort,
+};
 use listwatch_server::registry::{AddressRange, AdmissionPlugin, AdmissionPlugins, Pools};
 use listwatch_server::storage::{CheckpointOptions, Durability, LogSizes};
 use listwatch_server::transport::{ClientCertificates, TlsFiles};
@@ -216,6 +218,13 @@ struct SecureArgs {
         requires = "kubelet_client_certificate"
     )]
     kubelet_certificate_authority: Option<PathBuf>,
+    /// How long a request may last that is no watch, log or session
+    #[arg(long, env = "LW_REQUEST_TIMEOUT", value_parser = period, value_name = "DURATION", default_value = "1m")]
+    request_timeout: Duration,
+    /// Seconds that a watch lasts at least, and up to twice of it, if it names no time
+    #[arg(long, env = "LW_MIN_REQUEST_TIMEOUT", value_name = "SECONDS", default_value_t = 1800,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    min_request_timeout: u32,
     /// Serve the resource API in plain text on 127.0.0.1, without any proof of identity; 0 = a free port
     #[arg(long, env = "LW_INSECURE_RESOURCE_PORT", value_name = "PORT")]
     insecure_resource_port: Option<u16>,
@@ -329,6 +338,10 @@ impl ServerArgs {
             client: self.client.port()?,
             insecure_resource_port: self.secure.insecure_resource_port,
             access: self.access.access()?,
+            request_times: RequestTimes {
+                request: self.secure.request_timeout,
+                watch_min: Duration::from_secs(self.secure.min_request_timeout.into()),
+            },
             secure: Some(self.secure.port()?),
             compaction_interval: self.compaction_interval,
             event_ttl: self.event_ttl,

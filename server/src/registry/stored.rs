@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::custom::served;
 use super::kinds::{View, strategy};
+use super::schema::protobuf_write;
 
 /// An object and the revision of its last write (of its deletion, in the event of one). Cheap to clone.
 #[derive(Clone, Debug)]
@@ -131,15 +132,29 @@ impl StoredObject {
         encode(&object)
     }
 
+    /// The object in Kubernetes' protobuf form, with its type around it; `None` = its kind has none.
+    pub(crate) fn protobuf(&self) -> Option<Vec<u8>> {
+        protobuf_write::write(&Value::Object(self.decoded().0))
+    }
+
+    /// The object in that form alone, as it stands in a list.
+    pub(crate) fn protobuf_item(&self) -> Option<Vec<u8>> {
+        let kind = self.inner.kind;
+        protobuf_write::write_message(&kind.api_version(), kind.kind, &Value::Object(self.decoded().0))
+    }
+
+    /// Decoded anew: a list of many must not keep the tree of each.
+    fn decoded(&self) -> Object {
+        let mut object = Object::from_slice(&self.inner.raw).unwrap_or_default();
+        if self.inner.revision > 0 {
+            object.set(&["metadata", "resourceVersion"], self.inner.revision.to_string());
+        }
+        object
+    }
+
     /// The decoded object, with its resourceVersion.
     pub fn object(&self) -> &Object {
-        self.inner.object.get_or_init(|| {
-            let mut object = Object::from_slice(&self.inner.raw).unwrap_or_default();
-            if self.inner.revision > 0 {
-                object.set(&["metadata", "resourceVersion"], self.inner.revision.to_string());
-            }
-            object
-        })
+        self.inner.object.get_or_init(|| self.decoded())
     }
 
     /// `metadata.name`.

@@ -8,16 +8,30 @@ use listwatch_proto::resource::Status;
 use serde_json::Value;
 
 use super::negotiate::Encoding;
+use super::yaml_write;
+use crate::registry::protobuf_write;
+
+/// The media type of Kubernetes' protobuf form.
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// A body in one piece.
 pub(super) fn whole(code: StatusCode, encoding: Encoding, json: Bytes) -> Response {
     let (content_type, body) = match encoding {
-        Encoding::Json => ("application/json", json),
+        // What has no protobuf form of its own goes as JSON; clients look at what they get.
+        Encoding::Json | Encoding::Protobuf => ("application/json", json),
         Encoding::Yaml => ("application/yaml", yaml(&json)),
     };
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// A protobuf body in one piece.
+pub(super) fn protobuf(code: StatusCode, message: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(message));
+    *response.status_mut() = code;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
     response
 }
 
@@ -31,7 +45,10 @@ pub(super) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Resp
 /// The answer to a request that failed.
 pub(super) fn failure(status: &Status, encoding: Encoding) -> Response {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = value(code, encoding, &status.to_json());
+    let mut response = match encoding {
+        Encoding::Protobuf => protobuf(code, protobuf_write::write_status(status)),
+        _ => value(code, encoding, &status.to_json()),
+    };
     if status.retry_after_seconds > 0 {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(status.retry_after_seconds));
     }
@@ -96,5 +113,5 @@ pub(super) fn warn_first(response: &mut Response, warning: &str) {
 
 fn yaml(json: &[u8]) -> Bytes {
     let value: Value = serde_json::from_slice(json).unwrap_or_default();
-    Bytes::from(serde_norway::to_string(&value).unwrap_or_default())
+    Bytes::from(yaml_write::document(&value))
 }

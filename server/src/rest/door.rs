@@ -21,10 +21,11 @@ use super::openapi::Documents;
 use super::path::{self, Named};
 use super::query::{Query, Read};
 use super::table::Carried;
+use super::times::RequestTimes;
 use super::watch::{self, Shown};
 use super::{answer, body, discovery, health, list, log, openapi, plain, stream};
 use crate::kubelets::Kubelets;
-use crate::registry::{Kinds, Registry, RequestContext, Target};
+use crate::registry::{Kinds, Registry, RequestContext, Target, protobuf_write};
 use crate::storage::Engine;
 
 /// What the door needs.
@@ -37,6 +38,8 @@ pub(crate) struct RestDoor {
     pub(crate) stopping: CancellationToken,
     /// The OpenAPI documents of the kinds that were asked for last.
     pub(crate) documents: Arc<Documents>,
+    /// How long requests may last.
+    pub(crate) times: RequestTimes,
 }
 
 /// The door at work.
@@ -76,7 +79,10 @@ async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Respons
     // The body is read before anything is refused: an answer ahead of it resets the stream, and some clients then show
     // the reset instead of the answer.
     let answer = match body::whole(request).await {
-        Ok(request) => serving.answer(request, &kinds, named, &query).await,
+        Ok(request) => {
+            let answer = serving.answer(request, &kinds, named, &query);
+            serving.in_time(&subject, &query, answer).await
+        }
         Err(status) => Err(status),
     };
     let response = answer.unwrap_or_else(|status| refusal(status, encoding));
@@ -118,6 +124,31 @@ fn refusal(mut status: Status, encoding: Encoding) -> Response {
 }
 
 impl Serving {
+    /// The answer, within the time that a request has; what lasts by its nature has no limit here.
+    async fn in_time(
+        &self,
+        subject: &Subject,
+        query: &Query,
+        answer: impl Future<Output = Result<Response, Status>>,
+    ) -> Result<Response, Status> {
+        if subject.is_long_running() {
+            return answer.await;
+        }
+        // A client may ask for less time, not for more.
+        let limit = match query.timeout()? {
+            Some(asked) if !asked.is_zero() => asked.min(self.door.times.request),
+            _ => self.door.times.request,
+        };
+        // A verb may be dropped at any moment: what it began to write is written, or not at all.
+        match tokio::time::timeout(limit, answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let message = "Timeout: request did not complete within the allotted timeout";
+                Err(Status::new(Reason::Timeout, message))
+            }
+        }
+    }
+
     async fn answer(
         &self,
         request: Request,
@@ -159,7 +190,8 @@ impl Serving {
             .get::<Arc<RequestContext>>()
             .cloned()
             .ok_or_else(|| Status::internal("the request has not been authenticated"))?;
-        let form = negotiate::form(request.headers())?;
+        let has_protobuf = protobuf_write::has(&target.kind.api_version(), target.kind.kind);
+        let form = negotiate::form_of(request.headers(), has_protobuf)?;
         let carried =
             if form.shape == Shape::Table { Carried::read(query.include_object())? } else { Carried::Metadata };
         let ask = Ask { registry, context: &context, target, query, form, carried };
@@ -174,7 +206,8 @@ impl Serving {
             Method::GET if is_collection || watched => match query.list_or_watch(watched)? {
                 Read::List(options) => list::list(registry, &context, target, &options, form, carried).await,
                 Read::Watch(watching) => {
-                    let shown = Shown { form, carried, counts: self.counts.clone() };
+                    let (counts, lasts_min) = (self.counts.clone(), self.door.times.watch_min);
+                    let shown = Shown { form, carried, counts, lasts_min };
                     watch::watch(registry, &context, target, watching, shown, stopping.clone()).await
                 }
             },

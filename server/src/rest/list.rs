@@ -12,7 +12,7 @@ use super::answer;
 use super::finish::Long;
 use super::negotiate::{Encoding, Form, Shape};
 use super::table::{self, Carried};
-use crate::registry::{ListOptions, ListPage, Registry, RequestContext, StoredObject, Target};
+use crate::registry::{ListOptions, ListPage, Registry, RequestContext, StoredObject, Target, protobuf_write};
 
 /// Bytes of one piece, about. A list that fits into one is answered with its length.
 const PIECE_BYTES: usize = 128 << 10;
@@ -45,6 +45,9 @@ pub(super) fn page_of(
     form: Form,
     carried: Carried,
 ) -> Result<Response, Status> {
+    if form.encoding == Encoding::Protobuf {
+        return Ok(protobuf(target, page));
+    }
     let mut writer = Writer::new(registry.clone(), target, page, form, carried);
     let first = writer.piece();
     if writer.is_done() || form.encoding == Encoding::Yaml {
@@ -65,6 +68,46 @@ pub(super) fn page_of(
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.extensions_mut().insert(Long);
     Ok(response)
+}
+
+/// A list in protobuf form. Its length stands at its beginning, so each item is made twice: to be measured, and to be
+/// written when its turn comes.
+fn protobuf(target: &Target, page: ListPage) -> Response {
+    let item = |item: &StoredObject| item.protobuf_item().map(|message| protobuf_write::list_item(&message));
+    let metadata = protobuf_write::list_metadata(page.revision, &page.continue_token, page.remaining);
+    let length = metadata.len() + page.items.iter().filter_map(|one| item(one).map(|bytes| bytes.len())).sum::<usize>();
+    let (api_version, kind) = (target.kind.api_version(), format!("{}List", target.kind.kind));
+    let mut head = protobuf_write::envelope_head(&api_version, &kind, length);
+    head.extend(metadata);
+    let mut items = page.items.into_iter();
+    let mut piece = move |mut out: Vec<u8>| {
+        while out.len() < PIECE_BYTES {
+            let Some(next) = items.next() else {
+                protobuf_write::envelope_tail(&mut out);
+                return (out, true);
+            };
+            out.extend(item(&next).unwrap_or_default());
+        }
+        (out, false)
+    };
+    let (first, done) = piece(head);
+    if done {
+        return answer::protobuf(StatusCode::OK, first);
+    }
+    let pieces = stream::unfold((Some(first), piece, false), |(first, mut piece, done)| async move {
+        match first {
+            Some(first) => Some((Ok::<_, std::convert::Infallible>(Bytes::from(first)), (None, piece, done))),
+            None if done => None,
+            None => {
+                let (out, done) = piece(Vec::new());
+                Some((Ok(Bytes::from(out)), (None, piece, done)))
+            }
+        }
+    });
+    let mut response = Response::new(Body::from_stream(pieces));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(answer::PROTOBUF));
+    response.extensions_mut().insert(Long);
+    response
 }
 
 /// 406: a form that does not fit to what was asked of.
@@ -154,6 +197,11 @@ pub(super) fn one(
     code: StatusCode,
 ) -> Result<Response, Status> {
     let kind = object.kind();
+    if form.encoding == Encoding::Protobuf
+        && let Some(message) = object.protobuf()
+    {
+        return Ok(answer::protobuf(code, message));
+    }
     let json = match form.shape {
         Shape::Object => object.json(),
         Shape::Metadata => table::metadata(object, form.version),

@@ -137,7 +137,7 @@ impl Subject {
     }
 
     /// Whether it lasts until the client or a limit ends it.
-    fn is_long_running(&self) -> bool {
+    pub(super) fn is_long_running(&self) -> bool {
         self.verb == "WATCH" || matches!(self.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy")
     }
 }

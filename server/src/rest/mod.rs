@@ -1,7 +1,7 @@
 //! The Kubernetes REST API: a thin door over the registry, as thin as the gRPC one beside it.
 //!
 //! * [`path`]: what a path names; [`query`]: what its parameters ask; [`negotiate`]: in which form the answer goes
-//! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`] and [`yaml`]: what a client sent
+//! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`] and [`yaml`]: what a client sent; [`yaml_write`]: YAML answers
 //! * [`list`] and [`watch`]: collections, streamed; [`table`]: rows of columns; [`log`]: the log of a container
 //! * [`discovery`] and [`openapi`]: what is served; [`health`]: checks; [`metrics`]: numbers; [`plain`]: paths outside the API;
 //!   [`answer`]: objects and failures as HTTP answers; [`finish`] and [`pretty`]: laid out and compressed
@@ -27,8 +27,11 @@ mod pretty;
 mod query;
 mod stream;
 mod table;
+mod times;
 mod watch;
 mod yaml;
+mod yaml_write;
 
 pub(crate) use door::{RestDoor, routes};
 pub(crate) use plain::KUBERNETES_VERSION;
+pub use times::RequestTimes;

@@ -5,13 +5,15 @@
 use http::{HeaderMap, header};
 use listwatch_proto::resource::{Reason, Status};
 
-/// JSON or YAML.
+/// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     /// `application/json`.
     Json,
     /// `application/yaml`.
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`: objects, lists of them, events and failures; all else goes as JSON.
+    Protobuf,
 }
 
 /// What is shown of the objects.
@@ -53,6 +55,7 @@ impl Accepted<'_> {
         match self.media_type {
             "*/*" | "application/json" => Some(Encoding::Json),
             "application/yaml" => Some(Encoding::Yaml),
+            "application/vnd.kubernetes.protobuf" => Some(Encoding::Protobuf),
             _ => None,
         }
     }
@@ -76,12 +79,22 @@ fn accept(headers: &HeaderMap) -> &str {
 /// # Errors
 /// `NotAcceptable` if there is none that client and server both know.
 pub(super) fn form(headers: &HeaderMap) -> Result<Form, NotAcceptable> {
+    form_of(headers, true)
+}
+
+/// The same for a kind that may have no protobuf form.
+///
+/// # Errors
+/// As [`form`].
+pub(super) fn form_of(headers: &HeaderMap, has_protobuf: bool) -> Result<Form, NotAcceptable> {
     let mut knows_the_encoding = false;
     for one in accepted(accept(headers)) {
-        let Some(encoding) = one.encoding() else { continue };
+        let Some(encoding) = one.encoding().filter(|e| has_protobuf || *e != Encoding::Protobuf) else { continue };
         knows_the_encoding = true;
         let shape = match one.param("as") {
             "" => return Ok(Form { encoding, shape: Shape::Object, version: "v1" }),
+            // Every client that reads these reads JSON too.
+            _ if encoding == Encoding::Protobuf => continue,
             "Table" => Shape::Table,
             "PartialObjectMetadata" => Shape::Metadata,
             "PartialObjectMetadataList" => Shape::MetadataList,
@@ -170,15 +183,14 @@ mod tests {
     #[test]
     fn the_first_acceptable_form_wins() {
         let object = Ok((Encoding::Json, Shape::Object, "v1"));
-        for text in [
-            "",
-            "*/*",
-            "application/json",
-            "application/vnd.kubernetes.protobuf,application/json",
-            "text/html, */*;q=0",
-        ] {
+        for text in ["", "*/*", "application/json", "text/html, */*;q=0"] {
             assert_eq!(asked(text), object, "{text}");
         }
+        let protobuf = Ok((Encoding::Protobuf, Shape::Object, "v1"));
+        assert_eq!(asked("application/vnd.kubernetes.protobuf,application/json"), protobuf);
+        let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+                        application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        assert_eq!(asked(metadata), Ok((Encoding::Json, Shape::Metadata, "v1")));
         let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
         assert_eq!(asked(table), Ok((Encoding::Json, Shape::Table, "v1")));
         assert_eq!(

@@ -1,6 +1,8 @@
 //! The parameters of a request, read as kube-apiserver reads them (Kubernetes 1.36, `internalversion.ListOptions` and its
 //! validation).
 
+use std::time::Duration;
+
 use listwatch_proto::resource::{Cause, Reason, Status};
 
 use crate::registry::{DeleteOptions, FieldValidation, ListOptions, Propagation, WatchOptions, WriteOptions};
@@ -100,6 +102,20 @@ impl Query {
             timeout_seconds: timeout.map(|seconds| u64::try_from(seconds).unwrap_or(0)),
             bookmarks: self.flag("allowWatchBookmarks").unwrap_or(false),
         }))
+    }
+
+    /// The time that a client gives a request, in Go's words for durations: `5s`, `1m30s`.
+    ///
+    /// # Errors
+    /// `BadRequest` for what is none.
+    pub(super) fn timeout(&self) -> Result<Option<Duration>, Status> {
+        match self.text("timeout") {
+            "" => Ok(None),
+            text => match go_duration(text) {
+                Some(duration) => Ok(Some(duration)),
+                None => Err(Status::bad_request("invalid timeout specified in the request URL")),
+            },
+        }
     }
 
     /// Which snapshot a list reads: the table of `reference` in Kubernetes' API concepts.
@@ -271,6 +287,25 @@ fn revision(text: &str) -> Result<i64, String> {
     Ok(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
+/// A duration as Go writes it; none below zero.
+fn go_duration(text: &str) -> Option<Duration> {
+    const UNITS: &[(&str, f64)] =
+        &[("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let (mut rest, mut seconds) = (text, 0.0);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, behind) = rest.split_at(digits);
+        let end = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
+        let (unit, behind) = behind.split_at(end);
+        seconds += number.parse::<f64>().ok()? * UNITS.iter().find(|(name, _)| *name == unit)?.1;
+        rest = behind;
+    }
+    (!text.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
+}
+
 fn go_words(error: &std::num::ParseIntError) -> &'static str {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     if matches!(error.kind(), PosOverflow | NegOverflow) { "value out of range" } else { "invalid syntax" }
@@ -335,6 +370,19 @@ mod tests {
         assert_eq!(pinned("resourceVersion=7&resourceVersionMatch=Exact"), (0, 7, 0));
         assert_eq!(pinned("resourceVersion=0&limit=2"), (0, 0, 0));
         assert_eq!(pinned("limit=-1"), (0, 0, -1));
+    }
+
+    #[test]
+    fn a_client_may_give_a_request_its_time() {
+        let timeout = |text: &str| Query::read(text).timeout().map_err(|status| status.message);
+        assert_eq!(timeout(""), Ok(None));
+        assert_eq!(timeout("timeout=5s"), Ok(Some(Duration::from_secs(5))));
+        assert_eq!(timeout("timeout=1m1.5s"), Ok(Some(Duration::from_millis(61_500))));
+        assert_eq!(timeout("timeout=0"), Ok(Some(Duration::ZERO)));
+        for wrong in ["5", "s", "-5s", "5x", "1e9999h"] {
+            let refused = Err("invalid timeout specified in the request URL".to_owned());
+            assert_eq!(timeout(&format!("timeout={wrong}")), refused, "{wrong}");
+        }
     }
 
     #[test]

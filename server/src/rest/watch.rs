@@ -22,11 +22,10 @@ use super::metrics::Counts;
 use super::negotiate::{Encoding, Form, NotAcceptable, Shape};
 use super::query::Watching;
 use super::table::{self, Carried};
-use crate::registry::{EventType, Registry, RegistryEvent, RegistryWatch, RequestContext, StoredObject, Target};
+use crate::registry::{
+    EventType, Registry, RegistryEvent, RegistryWatch, RequestContext, StoredObject, Target, protobuf_write,
+};
 
-/// How long a watch lasts that names no limit: kube-apiserver's `--min-request-timeout`, up to twice of it, at random so
-/// that clients do not come back all at once.
-const TIMEOUT_SECONDS: std::ops::Range<u64> = 1800..3600;
 /// The usual silence before a bookmark.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 /// A bookmark comes this long before the end, so that the next watch begins near it.
@@ -39,6 +38,9 @@ pub(super) struct Shown {
     pub(super) form: Form,
     pub(super) carried: Carried,
     pub(super) counts: Counts,
+    /// How long a watch lasts that names no limit: this, up to twice of it, at random so that clients do not come back all
+    /// at once.
+    pub(super) lasts_min: Duration,
 }
 
 /// What a watch is written with.
@@ -59,7 +61,7 @@ pub(super) async fn watch(
     context: &RequestContext,
     target: &Target,
     mut watching: Watching,
-    Shown { form, carried, counts }: Shown,
+    Shown { form, carried, counts, lasts_min }: Shown,
     stopping: CancellationToken,
 ) -> Result<Response, Status> {
     if form.encoding == Encoding::Yaml {
@@ -72,8 +74,10 @@ pub(super) async fn watch(
             "is not",
         ));
     }
-    let seconds = watching.timeout_seconds.unwrap_or_else(|| rand::rng().random_range(TIMEOUT_SECONDS));
-    let lasts = Duration::from_secs(seconds);
+    let lasts = match watching.timeout_seconds {
+        Some(seconds) => Duration::from_secs(seconds),
+        None => lasts_min.mul_f64(rand::rng().random_range(1.0..2.0)),
+    };
     let quiet = lasts.saturating_sub(BOOKMARK_BEFORE_END).clamp(Duration::from_secs(1), BOOKMARK_INTERVAL);
     watching.options.progress_interval = Some(quiet);
     let columns = (form.shape == Shape::Table).then(|| table::columns(registry, target.kind));
@@ -87,7 +91,11 @@ pub(super) async fn watch(
     };
     let end = Box::pin(tokio::time::sleep(lasts));
     let mut response = Response::new(Body::from_stream(pieces(State { lines, source, end, stopping })));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let content_type = match form.encoding {
+        Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        _ => "application/json",
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     Ok(response)
 }
 
@@ -114,7 +122,7 @@ impl State {
             let watch = match &mut self.source {
                 Source::Open(watch) => watch,
                 Source::Failed(status) => {
-                    let line = failure(status);
+                    let line = failure(status, self.lines.form.encoding);
                     self.source = Source::Over;
                     return Some(line);
                 }
@@ -142,8 +150,16 @@ impl State {
     }
 }
 
-fn failure(status: &Status) -> Bytes {
+fn failure(status: &Status, encoding: Encoding) -> Bytes {
+    if encoding == Encoding::Protobuf {
+        return protobuf_write::frame("ERROR", &protobuf_write::write_status(status)).into();
+    }
     Bytes::from(format!("{}\n", json!({"type": "ERROR", "object": status.to_json()})))
+}
+
+/// The annotations of a bookmark.
+fn ends(event: &RegistryEvent) -> &'static [(&'static str, &'static str)] {
+    if event.initial_events_end { &[(INITIAL_EVENTS_END, "true")] } else { &[] }
 }
 
 impl Lines {
@@ -156,14 +172,21 @@ impl Lines {
             EventType::Bookmark if self.bookmarks => "BOOKMARK",
             EventType::Bookmark => return false,
         };
+        if self.form.encoding == Encoding::Protobuf {
+            let message = match &event.object {
+                None => self.registry.blank(self.target.kind, event.revision, ends(event)).protobuf(),
+                Some(object) => object.protobuf(),
+            };
+            // A kind without such a form is not watched in it.
+            let Some(message) = message else { return false };
+            out.put_slice(&protobuf_write::frame(word, &message));
+            return true;
+        }
         let object = match &event.object {
             // An object of the kind with nothing in it but a revision.
             None => {
-                let end: &[(&str, &str)] = if event.initial_events_end { &[(INITIAL_EVENTS_END, "true")] } else { &[] };
-                {
-                    let blank = self.registry.blank(self.target.kind, event.revision, end);
-                    self.shown(&blank)
-                }
+                let blank = self.registry.blank(self.target.kind, event.revision, ends(event));
+                self.shown(&blank)
             }
             Some(object) => self.shown(object),
         };

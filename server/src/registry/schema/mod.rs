@@ -25,6 +25,7 @@ pub(crate) mod internal;
 pub(crate) mod json;
 pub(crate) mod openapi;
 pub(crate) mod protobuf;
+pub(crate) mod protobuf_write;
 pub(crate) mod table;
 
 pub(crate) use decode::{decode, decode_value};

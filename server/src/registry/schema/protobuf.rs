@@ -47,20 +47,26 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, Malformed> {
             _ => {}
         }
     }
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    let package = match group.split('.').next().unwrap_or_default() {
-        "" if kind == "DeleteOptions" => "meta",
-        "" => "core",
-        package => package,
-    };
-    let place = schema()
-        .find(&format!("{package}/{version}.{kind}"))
+    let place = place_of(&api_version, &kind)
         .ok_or_else(|| Malformed(format!("no kind {kind:?} is registered for version {api_version:?}")))?;
     let mut object = message(place, raw, 0)?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
+}
+
+/// The struct of a kind, if the tables know it.
+pub(super) fn place_of(api_version: &str, kind: &str) -> Option<usize> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    // A custom resource may have a group that begins as one of these does.
+    let package = match group {
+        "" if kind == "DeleteOptions" => "meta",
+        "" => "core",
+        "apps" | "autoscaling" | "batch" | "policy" => group,
+        "rbac.authorization.k8s.io" => "rbac",
+        other => other.strip_suffix(".k8s.io").filter(|package| !package.contains('.'))?,
+    };
+    schema().find(&format!("{package}/{version}.{kind}"))
 }
 
 /// A value as it stands on the wire.
