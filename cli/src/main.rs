@@ -29,6 +29,7 @@ struct Cli {
 
 /// Grouped as a person meets them: the cluster, its objects, the single processes.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a process reads its arguments once")]
 enum Command {
     #[command(flatten)]
     Cluster(up::Command),

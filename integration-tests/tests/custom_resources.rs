@@ -50,7 +50,7 @@ spec:
 "#;
 
 fn widget(name: &str, spec: &str) -> String {
-    format!("{{apiVersion: stable.example.com/v1, kind: Widget, metadata: {{name: {name}}}, spec: {spec}}}\n")
+    format!("apiVersion: stable.example.com/v1\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {spec}\n")
 }
 
 struct Shell {
@@ -162,5 +162,6 @@ fn through_kubectl(shell: &Shell) {
     assert_eq!(told, "widget.stable.example.com/red\n");
     assert!(shell.run(&["get", "all", "-o", "name"]).contains("widget.stable.example.com/red"));
     assert!(shell.run(&["api-resources", "--api-group=stable.example.com"]).contains("widgets"));
-    assert_eq!(shell.run(&["delete", "widget", "red"]), "widget.stable.example.com \"red\" deleted\n");
+    // Newer clients name the namespace behind it.
+    assert!(shell.run(&["delete", "widget", "red"]).starts_with("widget.stable.example.com \"red\" deleted"));
 }

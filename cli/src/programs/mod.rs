@@ -22,6 +22,7 @@ use clap::Subcommand;
 
 /// One process of a cluster.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a process reads its arguments once")]
 pub(crate) enum Command {
     Server(server::ServerArgs),
     ControllerManager(controller_manager::ControllerManagerArgs),

@@ -61,7 +61,7 @@ fn mended(live: &Object, wanted: &Object) -> Option<Object> {
 #[async_trait]
 impl Reconciler for RootCaReconciler {
     async fn reconcile(&self, key: &ObjectKey) -> Result<Action, ReconcileError> {
-        if !self.caches.namespaces.get(key).is_some_and(|namespace| !namespace.object.is_terminating()) {
+        if self.caches.namespaces.get(key).is_none_or(|namespace| namespace.object.is_terminating()) {
             return Ok(Action::Done);
         }
         let wanted = self.wanted(&key.name);

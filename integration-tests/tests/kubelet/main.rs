@@ -80,7 +80,7 @@ async fn only_the_api_server_may_read_logs() -> Result<()> {
         ("log, nobody", ask(log, None)?),
         ("log, a node", ask(log, Some("node-node01"))?),
         ("log, the API server", ask(log, Some("kubelet-client"))?),
-        ("nothing there", ask("/exec/default/web/myapp", Some("kubelet-client"))?),
+        ("nothing there", ask("/pods", Some("kubelet-client"))?),
     ]
     .into();
     let expected: BTreeMap<_, _> = [

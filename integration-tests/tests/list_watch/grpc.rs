@@ -89,7 +89,7 @@ impl Grpc {
             ..Default::default()
         };
         let list = self.0.clone().list(request).await.map_err(|error| Status::from_grpc(&error))?.into_inner();
-        let items = list.items.iter().map(|item| content(item)).collect();
+        let items = list.items.iter().map(content).collect();
         Ok(Listed { items, revision: list.revision, token: list.continue_token })
     }
 

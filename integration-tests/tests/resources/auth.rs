@@ -176,6 +176,45 @@ async fn rights_are_the_same_over_both_doors() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A node's right to evict ends at its own pods, and a refused eviction leaves no mark.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_evicts_no_other_nodes_pod() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let tokens = folder.path().join("tokens.csv");
+    std::fs::write(&tokens, "admin,admin,1,system:masters\nn1,system:node:n1,2,system:nodes\n")?;
+    let server = Server::start(&["--token-auth-file", tokens.to_str().expect("text")])?;
+    let nobody = raw::nobody(&server);
+    let create = async |token: &str, place: v1::ResourceRef, object: serde_json::Value| {
+        let request =
+            v1::CreateRequest { resource: Some(place), json: object.to_string().into(), ..Default::default() };
+        let bearer = format!("Bearer {token}");
+        raw::call(&nobody, CREATE, request.encode_to_vec(), &[("authorization", bearer.as_str())]).await
+    };
+    for (name, node) in [("own", "n1"), ("other", "n2")] {
+        let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
+        create("admin", reference("pods", "default", ""), pod).await.expect("made");
+    }
+    let evict = async |name: &str| {
+        let place = v1::ResourceRef { subresource: "eviction".to_owned(), ..reference("pods", "default", name) };
+        let eviction = serde_json::json!({"apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": name, "namespace": "default"}});
+        create("n1", place, eviction).await
+    };
+    let refused = evict("other").await.expect_err("the pod of another node");
+    assert_eq!(refused.reason, Reason::Forbidden);
+    assert!(
+        refused.message.contains("node n1 can only evict pods with spec.nodeName set to itself"),
+        "{}",
+        refused.message
+    );
+    let header = [("authorization", "Bearer admin")];
+    let (_, body) = raw::get_with(&nobody, "/api/v1/namespaces/default/pods/other", &header).await;
+    assert!(!body.contains("deletionTimestamp") && !body.contains("DisruptionTarget"), "{body}");
+    evict("own").await.expect("its own pod");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn trust_ends_at_the_authority_on_both_sides() -> anyhow::Result<()> {
     let (server, other) = (Server::start(&[])?, Server::start(&[])?);

@@ -17,6 +17,7 @@ const UNSECURED: &str = "system:unsecured";
 
 /// Judges what a request shows: a client certificate or a bearer token.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a port has one")]
 pub enum Authenticator {
     /// Certificates, judged by the connection, static tokens, and those of service accounts.
     Proof(Tokens, ServiceAccounts),

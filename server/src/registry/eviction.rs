@@ -13,7 +13,8 @@ use super::kinds::{covers_pod, goes_free, needs_no_budget, spend_budget};
 use super::stored::encode;
 use super::update::too_busy;
 use super::{
-    Commit, DeleteOptions, Propagation, Registry, RequestContext, StoredObject, Target, Write, WriteOptions, Written,
+    Change, ChangeVerb, Commit, DeleteOptions, Propagation, Registry, RequestContext, StoredObject, Target, Write,
+    WriteOptions, Written,
 };
 use crate::storage::KeyRange;
 
@@ -51,6 +52,9 @@ impl Registry {
                 return Err(Status::not_found(target.kind, &target.name));
             };
             check_preconditions(target.kind, &current, &deletion)?;
+            let (verb, kind, old) = (ChangeVerb::Create, target.kind, Some(&current.object));
+            let change = Change { verb, kind, subresource: "eviction", new: Some(&eviction), old };
+            self.admit_change(context, &change).await?;
             let leave = self.leave(target, &current.object).await?;
             if self.let_go(context, target, &current, leave, &deletion).await? {
                 let success =
@@ -198,7 +202,7 @@ fn delete_options(eviction: &Object, dry_run: bool) -> Result<DeleteOptions, Sta
         Some("Foreground") => Some(Propagation::Foreground),
         Some("Orphan") => Some(Propagation::Orphan),
         Some(other) => {
-            let supported = "supported values: \"Background\", \"Foreground\", \"Orphan\", \"nil\"";
+            let supported = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
             return refused("propagationPolicy", format!("Unsupported value: {other:?}: {supported}"));
         }
     };

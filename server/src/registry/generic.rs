@@ -290,7 +290,10 @@ impl Registry {
     ) -> Result<ListPage, Status> {
         self.ready().await?;
         collection(target)?;
-        self.delete_listed(context, target, list, options).await
+        let deleted = self.delete_listed(context, target, list, options).await;
+        // Also a deletion that stopped half-way has deleted something.
+        self.after_write(target.kind).await;
+        deleted
     }
 
     /// Watches a collection, or one object of it.

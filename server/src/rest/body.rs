@@ -124,6 +124,9 @@ pub(super) fn delete_options(
     }
     if let Some(policy) = asked.at(&["propagationPolicy"]).and_then(Value::as_str) {
         options.propagation = Some(query::propagation(policy)?);
+        if asked.at(&["orphanDependents"]).is_some_and(|asked| !asked.is_null()) {
+            return Err(query::two_propagations(policy));
+        }
     }
     if asked.flag(&["orphanDependents"]) {
         options.propagation = Some(Propagation::Orphan);

@@ -208,7 +208,7 @@ impl Query {
             "Ignore" => FieldValidation::Ignore,
             other => {
                 let message =
-                    format!("Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\"");
+                    format!("Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
                 return Err(invalid(form, vec![fault("FieldValueNotSupported", "fieldValidation", message)]));
             }
         };
@@ -265,11 +265,17 @@ pub(super) fn propagation(text: &str) -> Result<Propagation, Status> {
         "Foreground" => Ok(Propagation::Foreground),
         "Orphan" => Ok(Propagation::Orphan),
         other => {
-            let supported = "\"Background\", \"Foreground\", \"Orphan\", \"nil\"";
+            let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
             let message = format!("Unsupported value: {other:?}: supported values: {supported}");
             Err(invalid("DeleteOptions", vec![fault("FieldValueNotSupported", "propagationPolicy", message)]))
         }
     }
+}
+
+/// 422: the old way and the new way to say what becomes of dependents, in one request.
+pub(super) fn two_propagations(policy: &str) -> Status {
+    let message = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
+    invalid("DeleteOptions", vec![fault("FieldValueInvalid", "propagationPolicy", message)])
 }
 
 /// A revision as a parameter names it; nothing and 0 are 0.

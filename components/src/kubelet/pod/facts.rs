@@ -62,7 +62,7 @@ pub enum Lookup {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FactError {
     /// It will be known in a moment.
-    #[error("the kubelet has not seen {0:?} yet")]
+    #[error("the kubelet has not seen {0} yet")]
     NotSeen(String),
     /// Not as things are; in upstream's words where it has some.
     #[error("{0}")]
@@ -79,7 +79,7 @@ impl Facts<'_> {
     /// The ConfigMap; `None` if there is none and that is allowed.
     pub(super) fn config_map(&self, name: &str, optional: bool) -> Result<Option<Arc<ConfigMap>>, FactError> {
         match (self.config_maps)(name) {
-            Lookup::NotSeen => Err(FactError::NotSeen(name.to_owned())),
+            Lookup::NotSeen => Err(FactError::NotSeen(format!("ConfigMap {name:?}"))),
             Lookup::Found(map) => Ok(Some(map)),
             Lookup::Absent if optional => Ok(None),
             Lookup::Absent => Err(FactError::Failed(format!("configmap \"{name}\" not found"))),
@@ -89,7 +89,7 @@ impl Facts<'_> {
     /// The token that a volume asks for.
     pub(super) fn token(&self, ask: &TokenAsk) -> Result<String, FactError> {
         match (self.tokens)(ask) {
-            Token::NotYet => Err(FactError::NotSeen("service account token".to_owned())),
+            Token::NotYet => Err(FactError::NotSeen("the service account's token".to_owned())),
             Token::Here(token) => Ok(token),
             Token::Failed(why) => Err(FactError::Failed(format!("failed to fetch token: {why}"))),
         }

@@ -350,7 +350,7 @@ impl Channels {
             return;
         }
         let channel = message.split_to(1)[0];
-        if channel % 2 == 0
+        if channel.is_multiple_of(2)
             && let Some(connection) = self.bytes.get(usize::from(channel / 2))
         {
             let _ = connection.send(message).await;

@@ -152,19 +152,23 @@ impl Task {
     }
 
     async fn write_once(&mut self, desired: &Desired) -> Result<(), Error> {
-        if let Some(status) = difference(self.base.status.as_ref(), &desired.status) {
-            let patch = Patch::Merge(json!({"metadata": self.precondition(), "status": status}));
-            self.base = Arc::new(self.api.patch_status(&self.key, &patch).await?);
-        }
+        let status = difference(self.base.status.as_ref(), &desired.status);
         let annotations = self.base.metadata.annotations.as_ref();
         let told = annotations.and_then(|list| list.get(PORTS_ANNOTATION)).map(String::as_str).unwrap_or_default();
+        if status.is_none() && told == desired.ports {
+            return Ok(());
+        }
+        let mut metadata = self.precondition();
         if told != desired.ports {
-            let mut metadata = self.precondition();
             let ports = if desired.ports.is_empty() { Value::Null } else { json!(desired.ports) };
             metadata["annotations"] = json!({ PORTS_ANNOTATION: ports });
-            let patch = Patch::Merge(json!({ "metadata": metadata }));
-            self.base = Arc::new(self.api.patch(&self.key, &patch).await?);
         }
+        let mut patch = json!({ "metadata": metadata });
+        if let Some(status) = status {
+            patch["status"] = status;
+        }
+        // A node may write the status of its pods and nothing else of them; annotations go with it.
+        self.base = Arc::new(self.api.patch_status(&self.key, &Patch::Merge(patch)).await?);
         Ok(())
     }
 

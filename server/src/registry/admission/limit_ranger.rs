@@ -98,13 +98,12 @@ fn fill_in_list(container: &mut Value, key: &str, defaults: &BTreeMap<String, Va
     if missing.is_empty() {
         return Vec::new();
     }
-    for path in [&mut container["resources"]] {
-        if !path.is_object() {
-            *path = Value::Object(Map::new());
-        }
-        if !path[key].is_object() {
-            path[key] = Value::Object(Map::new());
-        }
+    let resources = &mut container["resources"];
+    if !resources.is_object() {
+        *resources = Value::Object(Map::new());
+    }
+    if !resources[key].is_object() {
+        resources[key] = Value::Object(Map::new());
     }
     for (name, amount) in &missing {
         container["resources"][key][name.as_str()] = (*amount).clone();

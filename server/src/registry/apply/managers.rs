@@ -269,7 +269,7 @@ mod tests {
     fn what_a_client_sends_must_be_entries() {
         let fine = json!({"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1",
             "fieldsV1": {"f:a": {}}});
-        assert_eq!(Managers::read(&[fine.clone()]).expect("read").0.len(), 1);
+        assert_eq!(Managers::read(std::slice::from_ref(&fine)).expect("read").0.len(), 1);
         for (key, value) in [("operation", "Bad"), ("apiVersion", ""), ("fieldsType", "")] {
             let mut wrong = fine.clone();
             wrong[key] = value.into();

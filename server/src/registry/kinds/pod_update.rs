@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 use super::faults::{Faults, Path, Shown};
 use super::fields::{has, items, items_mut, text};
 
+/// Lines around a change that is shown.
+const CONTEXT_LINES: usize = 3;
+
 const ONLY: &str = "pod updates may not change fields other than \
     `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
     additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously \
@@ -80,12 +83,13 @@ fn set(spec: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// The fields that differ, one a line.
+/// The lines that differ, with three around them, as upstream shows them (a unified diff of the JSON).
 fn difference(is: &Value, was: &Value) -> String {
-    let keys: std::collections::BTreeSet<&String> =
-        is.as_object().into_iter().chain(was.as_object()).flat_map(serde_json::Map::keys).collect();
-    let lines = keys.into_iter().filter(|key| is[key.as_str()] != was[key.as_str()]);
-    lines.map(|key| format!("- {key}: {}\n+ {key}: {}\n", was[key.as_str()], is[key.as_str()])).collect()
+    // An object of strings, numbers and lists always has a text.
+    let lines = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+    let (was, is) = (lines(was), lines(is));
+    let diff = similar::TextDiff::from_lines(&was, &is);
+    diff.unified_diff().context_radius(CONTEXT_LINES).to_string()
 }
 
 /// Whether the rest is still worth a look.

@@ -283,6 +283,8 @@ impl Schema {
         );
         let omitted = match field.omission {
             Omission::Never => false,
+            // Raw JSON is a struct in Go, which an empty map does not make an empty one.
+            Omission::Empty if *field.holds.plain() == Type::Any && value.is_object() => false,
             Omission::Empty => !is_struct && is_empty(&value),
             Omission::Zero => value == self.zero(&field.holds) || is_empty(&value),
         };

@@ -147,10 +147,12 @@ fn kind(value: &Value, schema: &Schema, path: &str) -> Outcome {
     let whole_float = is == "number" && value.as_f64().is_some_and(|f| f.fract() == 0.0) && wants("integer");
     let int_as_number = is == "integer" && wants("number");
     let textual = value.is_string() || value.is_array();
-    if !textual && !format.is_empty() && !(wants(is) || inferred == format || whole_float || int_as_number) {
+    let suits = wants(is) || inferred == format || whole_float || int_as_number;
+    if !textual && !format.is_empty() && !suits {
         return wrong(format, inferred);
     }
-    if !(wants("number") || wants("integer")) && !format.is_empty() && textual {
+    let numeric = wants("number") || wants("integer");
+    if textual && !format.is_empty() && !numeric {
         return fits;
     }
     if wants(is) || whole_float || int_as_number { fits } else { wrong(&types.join(","), is) }

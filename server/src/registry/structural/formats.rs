@@ -137,7 +137,7 @@ fn luhn(digits: &str) -> bool {
             value / 10 + value % 10
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_date(text: &str) -> bool {
@@ -284,7 +284,7 @@ fn is_isbn13(text: &str) -> bool {
     let digits: Option<Vec<u32>> = text.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_digit(10)).collect();
     let Some(digits) = digits.filter(|digits| digits.len() == 13) else { return false };
     let sum: u32 = digits.iter().enumerate().map(|(i, digit)| digit * if i % 2 == 1 { 3 } else { 1 }).sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 /// Letters, digits and dashes (and dots), none of the last two at an end.

@@ -158,10 +158,7 @@ impl Strategy for ResourceQuotaStrategy {
         let mut names: Vec<&String> = entries(hard).map(|(name, _)| name).collect();
         names.sort_unstable();
         for name in names {
-            let used = match object.at(&["status", "used", name]).and_then(Value::as_str) {
-                Some(used) => used,
-                None => "0",
-            };
+            let used = object.at(&["status", "used", name]).and_then(Value::as_str).unwrap_or("0");
             let shown = format!("{name}: {used}/{}", field(hard, name));
             if name.starts_with("limits.") { limits.push(shown) } else { requests.push(shown) }
         }

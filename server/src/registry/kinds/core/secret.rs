@@ -72,23 +72,19 @@ impl Strategy for SecretStrategy {
             faults.too_long(&path, BYTES_MAX);
         }
         match object.text(&["type"]) {
-            "kubernetes.io/service-account-token" => {
-                if object.text(&["metadata", "annotations", SERVICE_ACCOUNT]).is_empty() {
-                    faults.required(&Path::new("metadata.annotations").key(SERVICE_ACCOUNT), "");
-                }
+            "kubernetes.io/service-account-token"
+                if object.text(&["metadata", "annotations", SERVICE_ACCOUNT]).is_empty() =>
+            {
+                faults.required(&Path::new("metadata.annotations").key(SERVICE_ACCOUNT), "");
             }
             "kubernetes.io/dockercfg" => docker_config(data, ".dockercfg", faults),
             "kubernetes.io/dockerconfigjson" => docker_config(data, ".dockerconfigjson", faults),
-            "kubernetes.io/basic-auth" => {
-                if data.get("username").is_none() && data.get("password").is_none() {
-                    faults.required(&path.key("username"), "");
-                    faults.required(&path.key("password"), "");
-                }
+            "kubernetes.io/basic-auth" if data.get("username").is_none() && data.get("password").is_none() => {
+                faults.required(&path.key("username"), "");
+                faults.required(&path.key("password"), "");
             }
-            "kubernetes.io/ssh-auth" => {
-                if value(data, "ssh-privatekey").is_none_or(|key| key.is_empty()) {
-                    faults.required(&path.key("ssh-privatekey"), "");
-                }
+            "kubernetes.io/ssh-auth" if value(data, "ssh-privatekey").is_none_or(|key| key.is_empty()) => {
+                faults.required(&path.key("ssh-privatekey"), "");
             }
             "kubernetes.io/tls" => {
                 for key in ["tls.crt", "tls.key"].into_iter().filter(|key| data.get(key).is_none()) {
