@@ -148,7 +148,7 @@ fn through_kubectl(shell: &Shell) {
         explained.contains("What the widget should be.") && explained.contains("size\t<integer> -required-"),
         "{explained}"
     );
-    let red = shell.file("red.yaml", &widget("red", "{size: 9, color: red}"));
+    let red = shell.file("red.yaml", &widget("red", "{size: 9, color: red, replicas: 1}"));
     assert_eq!(shell.run(&["apply", "-f", text(&red)]), "widget.stable.example.com/red created\n");
     let patch = ["patch", "widget", "red", "--type=merge", "-p", r#"{"spec":{"size":11}}"#];
     let told = shell.refuse(&patch);

@@ -143,7 +143,9 @@ async fn ports_are_forwarded() -> anyhow::Result<()> {
     shell.wait_ready(2).await;
     let mut forward = shell.command(&["port-forward", "pod/web", ":80"]).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
-    BufReader::new(forward.stdout.take().expect("piped")).read_line(&mut line)?;
+    // Held to the end: kubectl says a line for each connection, and dies of a closed pipe.
+    let mut said = BufReader::new(forward.stdout.take().expect("piped"));
+    said.read_line(&mut line)?;
     let port = line.strip_prefix("Forwarding from 127.0.0.1:").and_then(|rest| rest.split(' ').next());
     let port: u16 = port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("no port in {line:?}"));
     let ask = || -> anyhow::Result<String> {
@@ -167,6 +169,7 @@ async fn ports_are_forwarded() -> anyhow::Result<()> {
         }
     });
     end(&mut forward);
+    drop(said);
     Ok(())
 }
 
