@@ -338,7 +338,7 @@ fn completions(shell: &Shell<'_>) {
     assert_eq!(complete("lw roll"), ["rollout"]);
     assert_eq!(complete("lw get config"), ["configmaps"]);
     assert_eq!(complete("lw get -n logs cm sh"), ["shelf"]);
-    assert_eq!(complete("lw describe -n logs cm/"), ["cm/shelf"]);
+    assert_eq!(complete("lw describe -n logs cm/s"), ["cm/shelf"]);
     assert_eq!(complete("lw rollout status --rev"), ["--revision"]);
     assert_eq!(complete("lw get -n nowhere cm sh"), Vec::<String>::new());
 }

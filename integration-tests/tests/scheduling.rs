@@ -60,8 +60,11 @@ impl Plane {
     fn start(flags: &[&str]) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         let data = folder.path().join("data").to_string_lossy().into_owned();
+        // No controllers run here that would make service accounts.
+        let alone = ["--disable-admission-plugins", "ServiceAccount"];
         let any = ["--listen-client-urls", "http://127.0.0.1:0", "--secure-port", "0"];
-        let server = Process::start("server", folder.path(), &[&["server", "--data-dir", &data][..], &any].concat())?;
+        let server =
+            Process::start("server", folder.path(), &[&["server", "--data-dir", &data][..], &any, &alone].concat())?;
         let client = Client::new(&load_kubeconfig(&folder.path().join("data/kubeconfig"), None)?.config)?;
         let slot = slot(&folder);
         let flags: Vec<&str> =

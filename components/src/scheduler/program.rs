@@ -101,7 +101,6 @@ pub async fn run(
 ) -> Result<(), Error> {
     let pod_kind = Kind::by_plural("", "v1", "pods").expect("pods are a served kind");
     let node_kind = Kind::by_plural("", "v1", "nodes").expect("nodes are a served kind");
-    let budget_kind = Kind::by_plural("policy", "v1", "poddisruptionbudgets").expect("budgets are a served kind");
     let (recorder, recorder_task) = Recorder::new(&client, &options.scheduler_name, "", clock.clone());
     // What a leader writes goes through a fence, so that one that was stopped and wakes binds nothing.
     let fence = Fence::shut();
@@ -134,12 +133,7 @@ pub async fn run(
         let shared = shared.clone();
         move |change| shared.node_changed(change)
     });
-    let mut budgets = Informer::<Object>::with(&client, budget_kind, ReflectorConfig::default(), IndexerBuilder::new());
-    budgets.on_change({
-        let (shared, store) = (shared.clone(), budgets.store());
-        // They are few, and preemption looks at all of them.
-        move |_| shared.core.lock().set_budgets(store.list().iter().filter_map(|budget| Budget::of(budget)).collect())
-    });
+    let budgets = budgets(&client, &shared);
     let (pod_store, node_store, budget_store) = (pods.store(), nodes.store(), budgets.store());
 
     let cycle = Cycle::new(profile, algorithm);
@@ -182,6 +176,18 @@ pub async fn run(
     stop.cancel();
     while tasks.join_next().await.is_some() {}
     outcome
+}
+
+/// The feeder of disruption budgets.
+fn budgets(client: &Client, shared: &Arc<Shared>) -> Informer<Object> {
+    let kind = Kind::by_plural("policy", "v1", "poddisruptionbudgets").expect("budgets are a served kind");
+    let mut budgets = Informer::<Object>::with(client, kind, ReflectorConfig::default(), IndexerBuilder::new());
+    budgets.on_change({
+        let (shared, store) = (shared.clone(), budgets.store());
+        // They are few, and preemption looks at all of them.
+        move |_| shared.core.lock().set_budgets(store.list().iter().filter_map(|budget| Budget::of(budget)).collect())
+    });
+    budgets
 }
 
 /// Waits to be the leader, if that is asked for, and works.

@@ -1,8 +1,5 @@
 //! The kinds of the API group `core`, a file each.
 
-use listwatch_proto::resource::Object;
-use serde_json::{Value, json};
-
 use super::strategy::Strategy;
 
 mod binding;
@@ -17,6 +14,9 @@ mod resource_quota;
 mod secret;
 mod service;
 mod service_account;
+mod storage;
+
+use storage::{STORAGE_CLASS, protect, storage_class_annotation};
 
 /// The rules of a kind of this group.
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
@@ -34,24 +34,4 @@ pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
         "ServiceAccount" => &service_account::ServiceAccountStrategy,
         _ => return None,
     })
-}
-
-/// An older way to name a class of storage.
-const STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-
-/// The class of storage that an object names in the older way.
-fn storage_class_annotation(object: &Object) -> Option<&str> {
-    object.annotation(STORAGE_CLASS)
-}
-
-/// Puts in a finalizer that keeps an object while it is in use (upstream's StorageObjectInUseProtection admission).
-fn protect(object: &mut Object, finalizer: &str) {
-    if object.finalizers().any(|own| own == finalizer) {
-        return;
-    }
-    let list = object.at_mut(&["metadata", "finalizers"]);
-    match list.as_array_mut() {
-        Some(list) => list.push(Value::from(finalizer)),
-        None => *list = json!([finalizer]),
-    }
 }
