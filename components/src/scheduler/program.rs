@@ -118,11 +118,7 @@ pub async fn run(
         recorder: recorder.clone(),
     });
 
-    // Pods that have finished take nothing: they leave the selection, which the watch tells as a delete.
-    let unfinished = ReflectorConfig {
-        field_selector: "status.phase!=Succeeded,status.phase!=Failed".to_owned(),
-        ..ReflectorConfig::default()
-    };
+    let unfinished = unfinished();
     let mut pods = Informer::<Arc<Pod>>::with(&client, pod_kind, unfinished.clone(), IndexerBuilder::new());
     let mut nodes = Informer::<Arc<Node>>::with(&client, node_kind, ReflectorConfig::default(), IndexerBuilder::new());
     pods.on_change({
@@ -146,10 +142,7 @@ pub async fn run(
     tasks.spawn(reporting.run(stop.clone()));
     tasks.spawn(recorder_task.run(stop.clone()));
 
-    let synced = async {
-        let placed = pod_store.wait_synced().await.is_ok() && node_store.wait_synced().await.is_ok();
-        placed && budget_store.wait_synced().await.is_ok()
-    };
+    let synced = async { tokio::join!(pod_store.wait_synced(), node_store.wait_synced(), budget_store.wait_synced()) };
     let outcome = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
         _ = synced => {
@@ -176,6 +169,14 @@ pub async fn run(
     stop.cancel();
     while tasks.join_next().await.is_some() {}
     outcome
+}
+
+/// Pods that have finished take nothing: they leave the selection, which the watch tells as a delete.
+fn unfinished() -> ReflectorConfig {
+    ReflectorConfig {
+        field_selector: "status.phase!=Succeeded,status.phase!=Failed".to_owned(),
+        ..ReflectorConfig::default()
+    }
 }
 
 /// The feeder of disruption budgets.

@@ -47,8 +47,17 @@ impl Registry {
             let why = "this is a system priority class and cannot be deleted";
             return Err(Status::forbidden(kind, &target.name, why));
         }
+        let mut last: Option<Current> = None;
         for _ in 0..ROUNDS_MAX {
-            let Some(current) = self.current(kind, &target.namespace, &target.name).await? else {
+            let current = self.current(kind, &target.namespace, &target.name).await?;
+            if let Some(last) =
+                last.filter(|last| current.as_ref().is_none_or(|now| now.object.uid() != last.object.uid()))
+            {
+                // It went while it was being deleted here, as when a kubelet is faster with a pod that has been marked:
+                // what was asked for has happened, and the state it was last seen in is the best that can be told.
+                return Ok(deleted(last.stored(kind), self.revision(), true));
+            }
+            let Some(current) = current else {
                 return Err(Status::not_found(kind, &target.name));
             };
             check_preconditions(kind, &current, options)?;
@@ -65,6 +74,7 @@ impl Registry {
             if options.resource_version.is_some() {
                 return Err(Status::conflict(kind, &target.name, super::error::MODIFIED));
             }
+            last = Some(current);
         }
         Err(too_busy(kind, &target.name))
     }
