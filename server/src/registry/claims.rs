@@ -10,10 +10,10 @@ use bytes::Bytes;
 use listwatch_proto::resource::{KINDS, Kind, Object, Status, time};
 use serde_json::json;
 
-use super::current::{Beside, Current};
+use super::current::{Beside, Current, ROUNDS_MAX};
 use super::kinds::{Allocation, Claim, Draw, Ground, strategy};
 use super::stored::encode;
-use super::{Guard, Registry, Write};
+use super::{Commit, Guard, Registry, Write};
 use crate::storage::{KeyRange, Origin};
 
 /// Where claims are kept. Kubernetes keeps its allocators' state below the same prefix.
@@ -138,20 +138,36 @@ impl Registry {
 
     /// Makes the keys of claims agree with the objects, should somebody have written past the registry. What two objects
     /// hold stays with the first of them.
+    ///
+    /// Other servers may write meanwhile, and nothing of theirs is undone. The keys are read before the objects: what is
+    /// taken after that has a key that is not looked at, and the removal of a key is guarded by the state that was read.
+    /// A key is only made while its holder is as it was read.
     pub(super) async fn settle_claims(&self) -> Result<(), Status> {
+        for _ in 0..ROUNDS_MAX {
+            if self.settle_claims_once().await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing that had to be made was refused because of somebody else's write.
+    async fn settle_claims_once(&self) -> Result<bool, Status> {
+        let known = self.shared.store.range(&KeyRange::prefix(PREFIX.to_owned()), 0, 0).await?;
+        let mut known: HashMap<Bytes, i64> = known.kvs.into_iter().map(|kv| (kv.key, kv.mod_revision)).collect();
+        let origin = Origin::user("system:registry");
+        let mut is_settled = true;
         for kind in KINDS.iter().filter(|kind| kind.is_kept()) {
             let Some(allocation) = strategy(kind).allocation() else { continue };
             let page = self.shared.store.range(&KeyRange::prefix(kind.collection_key("")), 0, 0).await?;
-            let mut held: HashMap<Bytes, (Object, Claim)> = HashMap::new();
-            for object in page.kvs.into_iter().filter_map(|kv| Current::of(kv).ok()).map(|current| current.object) {
-                for claim in allocation.claims(&object) {
-                    held.entry(claim_key(&claim)).or_insert_with(|| (object.clone(), claim));
+            let mut held: HashMap<Bytes, (Guard, Object, Claim)> = HashMap::new();
+            for current in page.kvs.into_iter().filter_map(|kv| Current::of(kv).ok()) {
+                for claim in allocation.claims(&current.object) {
+                    let holder = || (current.guard(), current.object.clone(), claim.clone());
+                    held.entry(claim_key(&claim)).or_insert_with(holder);
                 }
             }
-            let known = self.shared.store.range(&KeyRange::prefix(PREFIX.to_owned()), 0, 0).await?;
-            let mut known: HashMap<Bytes, i64> = known.kvs.into_iter().map(|kv| (kv.key, kv.mod_revision)).collect();
-            let origin = Origin::user("system:registry");
-            for (key, (object, claim)) in held {
+            for (key, (holder, object, claim)) in held {
                 if known.remove(&key).is_some() {
                     continue;
                 }
@@ -159,14 +175,16 @@ impl Registry {
                 self.take_claim(kind, Some(&object), &claim, &mut exchange);
                 // The sign may be there already; it tells the same.
                 exchange.guards.retain(|guard| guard.key == key);
-                self.shared.store.commit(exchange.guards, exchange.writes, &origin).await?;
-            }
-            for (key, mod_revision) in known {
-                let guard = Guard { key: key.clone(), mod_revision };
-                self.shared.store.commit(vec![guard], vec![Write::Delete { key }], &origin).await?;
+                exchange.guards.push(holder);
+                let commit = self.shared.store.commit(exchange.guards, exchange.writes, &origin).await?;
+                is_settled &= commit != Commit::Refused;
             }
         }
-        Ok(())
+        for (key, mod_revision) in known {
+            let guard = Guard { key: key.clone(), mod_revision };
+            self.shared.store.commit(vec![guard], vec![Write::Delete { key }], &origin).await?;
+        }
+        Ok(is_settled)
     }
 }
 

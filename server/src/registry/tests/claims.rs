@@ -1,11 +1,15 @@
 //! What is handed out is handed out once: over the engine itself, by as many registries as there are servers.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
 
 use super::*;
 use crate::clock::SystemClock;
+use crate::registry::store::{Commit, Guard, Page, Store, StoreError, StoreWatch, StoreWatcher, Write};
 use crate::registry::{AddressRange, EngineStore, Pools};
-use crate::storage::{Durability, Engine, EngineOptions, Op, Origin, PutOp, RangeOp, Seams, Txn};
+use crate::storage::{Durability, Engine, EngineOptions, KeyRange, KeyValue, Op, Origin, PutOp, RangeOp, Seams, Txn};
 
 fn engine() -> Engine {
     let dir = std::path::Path::new("");
@@ -119,7 +123,8 @@ async fn what_is_asked_for_is_had_by_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_are_made_to_agree_with_objects_at_a_start() {
     let engine = engine();
-    let one = make(&server(&engine), "a", json!({"ports": [{"port": 80}]})).await.expect("made");
+    let spec = json!({"clusterIP": "10.0.0.9", "ports": [{"port": 80}]});
+    let one = make(&server(&engine), "a", spec).await.expect("made");
     let foreign = |op: Op| {
         let txn = Txn { success: vec![op], ..Txn::default() };
         engine.commit(txn, &Origin::anonymous()).expect("written");
@@ -132,11 +137,74 @@ async fn keys_are_made_to_agree_with_objects_at_a_start() {
     written.set(&["spec", "clusterIPs"], json!(["10.0.0.4"]));
     foreign(Op::Put(PutOp::new("/registry/services/specs/default/b".to_owned(), json!(written.0).to_string())));
     server(&engine).list(&me(), &services(), &ListOptions::default()).await.expect("started");
-    let mut expected = vec![address(&one), "10.0.0.4".to_owned()];
-    expected.sort_unstable();
-    let mut kept = keys(&engine, "/registry/ranges/serviceips/");
-    kept.sort_unstable();
-    assert_eq!(kept, expected);
+    assert_eq!(keys(&engine, "/registry/ranges/serviceips/"), ["10.0.0.4", "10.0.0.9"]);
+}
+
+/// A store in which another server makes a service after each read of a range.
+#[derive(Debug)]
+struct Busy {
+    store: EngineStore,
+    other: Registry,
+    reads: AtomicUsize,
+}
+
+#[async_trait]
+impl Store for Busy {
+    async fn commit(&self, guards: Vec<Guard>, writes: Vec<Write>, origin: &Origin) -> Result<Commit, StoreError> {
+        self.store.commit(guards, writes, origin).await
+    }
+
+    async fn get(&self, key: &[u8]) -> Result<(Option<KeyValue>, i64), StoreError> {
+        self.store.get(key).await
+    }
+
+    async fn range(&self, range: &KeyRange, revision: i64, limit: usize) -> Result<Page, StoreError> {
+        let page = self.store.range(range, revision, limit).await;
+        let read = self.reads.fetch_add(1, Ordering::Relaxed);
+        if read < 6 {
+            let spec = json!({"type": "NodePort", "ports": [{"port": 80}]});
+            make(&self.other, &format!("s{read}"), spec).await.expect("an address is left");
+            if read == 1 {
+                self.other.delete(&me(), &service("a"), &DeleteOptions::default()).await.expect("deleted");
+            }
+        }
+        page
+    }
+
+    async fn watch(&self, range: &KeyRange, start: i64, who: &StoreWatcher) -> Result<Box<dyn StoreWatch>, StoreError> {
+        self.store.watch(range, start, who).await
+    }
+
+    async fn lease(&self, ttl_secs: i64) -> Result<i64, StoreError> {
+        self.store.lease(ttl_secs).await
+    }
+
+    fn revision(&self) -> i64 {
+        self.store.revision()
+    }
+
+    fn oldest(&self) -> i64 {
+        self.store.oldest()
+    }
+
+    fn incarnation(&self) -> &str {
+        self.store.incarnation()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_starts_takes_nothing_from_what_another_hands_out() {
+    let engine = engine();
+    let other = server(&engine);
+    make(&other, "a", json!({"ports": [{"port": 80}]})).await.expect("made");
+    let store = Busy { store: EngineStore::new(engine.clone()), other: other.clone(), reads: AtomicUsize::new(0) };
+    let starting = Registry::new(Arc::new(store), SystemClock::shared(), RegistryOptions::default());
+    starting.list(&me(), &services(), &ListOptions::default()).await.expect("started");
+    let all = other.list(&me(), &services(), &ListOptions::default()).await.expect("listed");
+    let held: HashSet<String> = all.items.iter().map(|service| address(service.object())).collect();
+    let kept = keys(&engine, "/registry/ranges/serviceips/");
+    assert_eq!(kept.iter().cloned().collect::<HashSet<_>>(), held);
+    assert!(held.len() >= 2, "{held:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
