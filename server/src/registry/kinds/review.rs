@@ -1,13 +1,13 @@
 //! The kinds that are answered and not kept: reviews (authentication.k8s.io, authorization.k8s.io). What they ask is
-//! judged where it is answered, behind [`Security`](super::super::Security).
+//! judged where it is answered, behind [`Security`](crate::registry::Security).
 
 use listwatch_proto::resource::Object;
 
-use super::super::table::{Cell, Column};
-use super::faults::Faults;
-use super::names;
-use super::print::{AGE, NAME, age, text};
 use super::strategy::{Part, Strategy};
+use super::vocabulary::faults::Faults;
+use super::vocabulary::names;
+use super::vocabulary::print::{AGE, NAME, age, text};
+use crate::registry::table::{Cell, Column};
 
 /// A kind of review, by its schema.
 pub(super) struct ReviewStrategy(&'static str);

@@ -3,14 +3,14 @@
 use listwatch_proto::resource::{Cause, Kind, Object, Status};
 use serde_json::{Value, json};
 
-use super::super::current::Current;
-use super::super::custom::custom;
-use super::super::table::{Cell, Column};
-use super::print::{AGE, NAME, age, column, number, text};
-use super::strategy::strategy;
+use super::by_kind::strategy;
+use super::vocabulary::print::{AGE, NAME, age, column, number, text};
+use crate::registry::current::Current;
+use crate::registry::custom::custom;
+use crate::registry::table::{Cell, Column};
 
 /// The printed columns of a Scale, whatever it scales.
-pub(in super::super) const COLUMNS: &[Column] = &[
+pub(in crate::registry) const COLUMNS: &[Column] = &[
     NAME_COLUMN,
     column("Desired", "integer", "replicas is the desired number of instances for the scaled object.", 0),
     column("Available", "integer", "replicas is the actual number of observed instances of the scaled object.", 0),
@@ -21,7 +21,7 @@ pub(in super::super) const COLUMNS: &[Column] = &[
 const NAME_COLUMN: Column = Column { format: "", ..NAME };
 
 /// The printed cells of a Scale.
-pub(in super::super) fn cells(scale: &Object, now: i64) -> Vec<Cell> {
+pub(in crate::registry) fn cells(scale: &Object, now: i64) -> Vec<Cell> {
     vec![
         text(scale.name()),
         number(scale, &["spec", "replicas"]),
@@ -31,7 +31,7 @@ pub(in super::super) fn cells(scale: &Object, now: i64) -> Vec<Cell> {
 }
 
 /// The Scale of an object, with its resourceVersion if it has one.
-pub(in super::super) fn read(kind: &'static Kind, object: &Object) -> Object {
+pub(in crate::registry) fn read(kind: &'static Kind, object: &Object) -> Object {
     let mut metadata = json!({"name": object.name(), "namespace": object.namespace(), "uid": object.uid()});
     for key in ["resourceVersion", "creationTimestamp"] {
         if let Some(value) = object.at(&["metadata", key]) {
@@ -58,7 +58,7 @@ pub(in super::super) fn read(kind: &'static Kind, object: &Object) -> Object {
 ///
 /// # Errors
 /// `Invalid` for less than no replicas.
-pub(in super::super) fn write(kind: &'static Kind, current: &Current, scale: &Object) -> Result<Object, Status> {
+pub(in crate::registry) fn write(kind: &'static Kind, current: &Current, scale: &Object) -> Result<Object, Status> {
     let replicas = scale.int(&["spec", "replicas"]).unwrap_or(0);
     if replicas < 0 {
         let cause = Cause {

@@ -1,18 +1,13 @@
 //! What a kind answers to the generic verbs.
 
-use listwatch_proto::resource::{Kind, LabelSelector, Object};
+use listwatch_proto::resource::{LabelSelector, Object};
 
-use super::super::Propagation;
-use super::super::custom::custom;
-use super::super::table::{Cell, Column};
 use super::allocation::Allocation;
-use super::faults::Faults;
-use super::metadata::OwnMetadata;
 use super::view::View;
-use super::{
-    apps, autoscaling, batch, config_map, core, deployment, discovery, event, events, extensions, lease, namespace,
-    networking, node, pod, policy, priority_class, rbac, replica_set, resource, review, runtime, storage,
-};
+use super::vocabulary::faults::Faults;
+use super::vocabulary::metadata::OwnMetadata;
+use crate::registry::Propagation;
+use crate::registry::table::{Cell, Column};
 
 /// Which part of an object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,44 +178,6 @@ pub(crate) trait Strategy: Send + Sync {
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell>;
 }
 
-/// The rules of a kind.
-pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
-    if let Some(rules) = custom(kind) {
-        return rules;
-    }
-    match (kind.group, kind.kind) {
-        ("", "Namespace") => &namespace::NamespaceStrategy,
-        ("", "Node") => &node::NodeStrategy,
-        ("", "Pod") => &pod::PodStrategy,
-        ("", "Event") => &event::EventStrategy,
-        ("", "ConfigMap") => &config_map::ConfigMapStrategy,
-        ("apps", "Deployment") => &deployment::DeploymentStrategy,
-        ("apps", "ReplicaSet") => &replica_set::ReplicaSetStrategy,
-        ("coordination.k8s.io", "Lease") => &lease::LeaseStrategy,
-        ("scheduling.k8s.io", "PriorityClass") => &priority_class::PriorityClassStrategy,
-        (group, name) => {
-            let strategy = match group {
-                "" => core::strategy(kind.kind),
-                "apiextensions.k8s.io" => extensions::strategy(kind.kind),
-                "apps" => apps::strategy(kind.kind),
-                "authentication.k8s.io" | "authorization.k8s.io" => review::strategy(kind.kind),
-                "autoscaling" => autoscaling::strategy(kind.kind),
-                "batch" => batch::strategy(kind.kind),
-                "discovery.k8s.io" => discovery::strategy(kind.kind),
-                "events.k8s.io" => events::strategy(kind.kind),
-                "networking.k8s.io" => networking::strategy(kind.kind),
-                "node.k8s.io" => runtime::strategy(kind.kind),
-                "policy" => policy::strategy(kind.kind),
-                "rbac.authorization.k8s.io" => rbac::strategy(kind.kind),
-                "resource.k8s.io" => resource::strategy(kind.kind),
-                "storage.k8s.io" => storage::strategy(kind.kind),
-                _ => None,
-            };
-            strategy.unwrap_or_else(|| unreachable!("{name} of {group:?} is listed as served and has no strategy"))
-        }
-    }
-}
-
 /// Takes these top-level fields from the old object.
 pub(super) fn keep(new: &mut Object, old: &Object, fields: &[&str]) {
     for field in fields {
@@ -234,19 +191,4 @@ pub(super) fn keep(new: &mut Object, old: &Object, fields: &[&str]) {
 /// How most kinds refuse a field selector.
 pub(super) fn not_a_known_field(path: &str) -> String {
     format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use listwatch_proto::resource::KINDS;
-
-    #[test]
-    fn every_served_kind_has_a_strategy_and_a_schema() {
-        for kind in KINDS {
-            let name = strategy(kind).schema();
-            assert!(super::super::super::schema::schema().find(name).is_some(), "{name}");
-            assert!(name.ends_with(kind.kind), "{name}");
-        }
-    }
 }

@@ -3,11 +3,12 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::names;
-use super::super::print::{AGE, NAME, NONE, age, column, number, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, number, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct ControllerRevisionStrategy;
 
@@ -53,8 +54,8 @@ impl Strategy for ControllerRevisionStrategy {
         names::subdomain(name, prefix)
     }
 
-    fn own_metadata(&self) -> super::super::metadata::OwnMetadata {
-        super::super::metadata::OwnMetadata::Whole
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
     }
 
     fn has_generation(&self) -> bool {

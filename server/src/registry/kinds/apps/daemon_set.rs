@@ -3,12 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{default, text as txt};
-use super::super::print::{AGE, NAME, NONE, age, column, containers, number, selector, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{names, pod_defaults, pod_spec, warnings, workload};
+use super::workload;
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{default, text as txt};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, containers, number, selector, text};
+use crate::registry::kinds::vocabulary::{counts, fields, names, selectors};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct DaemonSetStrategy;
 
@@ -85,7 +87,7 @@ impl Strategy for DaemonSetStrategy {
             default(&mut strategy["rollingUpdate"], "maxSurge", 0);
         }
         default(spec, "revisionHistoryLimit", 10);
-        pod_defaults::template(&mut spec["template"]);
+        template::defaults::template(&mut spec["template"]);
     }
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
@@ -96,7 +98,7 @@ impl Strategy for DaemonSetStrategy {
         if let Ok(generation) = template_generation(object) {
             object.set(&["metadata", "annotations", TEMPLATE_GENERATION], generation.max(1).to_string());
         }
-        pod_defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
+        template::defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
         Ok(())
     }
 
@@ -106,7 +108,7 @@ impl Strategy for DaemonSetStrategy {
             Part::Status => keep(new, old, &["spec"]),
             Part::Main | Part::Finalize => {
                 keep(new, old, &["status"]);
-                pod_defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
+                template::defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
                 if new.at(&["spec", "template"]) != old.at(&["spec", "template"]) {
                     generation += 1;
                 }
@@ -137,7 +139,7 @@ impl Strategy for DaemonSetStrategy {
                 "numberUnavailable",
                 "collisionCount",
             ] {
-                workload::non_negative(status, key, &Path::new("status"), faults);
+                counts::non_negative(status, key, &Path::new("status"), faults);
             }
             workload::not_decremented(new, old, "collisionCount", faults);
             return;
@@ -151,7 +153,7 @@ impl Strategy for DaemonSetStrategy {
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
-        warnings::pod_template(object, &["spec", "template"])
+        template::warnings::pod_template(object, &["spec", "template"])
     }
 
     fn update_warnings(&self, part: Part, new: &Object, old: &Object) -> Vec<String> {
@@ -200,27 +202,26 @@ fn template_generation(object: &Object) -> Result<i64, String> {
 
 fn node_selector(object: &Object) -> String {
     let selector = object.at(&["spec", "template", "spec", "nodeSelector"]).unwrap_or(&Value::Null);
-    let pairs: Vec<_> = pod_spec::entries(selector)
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
+    let pairs: Vec<_> =
+        fields::entries(selector).map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     if pairs.is_empty() { NONE.to_owned() } else { pairs.join(",") }
 }
 
 fn validate_spec(spec: &Value, path: &Path, faults: &mut Faults) {
     let (selector, template) = (&spec["selector"], &spec["template"]);
     let (at, template_at) = (path.child("selector"), path.child("template"));
-    workload::label_selector(selector, &at, faults);
-    if workload::selects(selector, &template["metadata"]["labels"]) == Some(false) {
-        workload::mismatch(template, &template_at, faults);
+    selectors::label_selector(selector, &at, faults);
+    if selectors::selects(selector, &template["metadata"]["labels"]) == Some(false) {
+        template::whole::mismatch(template, &template_at, faults);
     }
-    if !selector.is_null() && workload::is_empty_selector(selector) {
+    if !selector.is_null() && selectors::is_empty_selector(selector) {
         faults.invalid(&at, Shown("{}".into()), "empty selector is invalid for daemonset");
     }
-    workload::pod_template(template, &template_at, faults);
-    workload::runs_for_ever(template, "DaemonSet", &template_at, faults);
-    workload::non_negative(spec, "minReadySeconds", path, faults);
+    template::whole::pod_template(template, &template_at, faults);
+    template::whole::runs_for_ever(template, "DaemonSet", &template_at, faults);
+    counts::non_negative(spec, "minReadySeconds", path, faults);
     update_strategy(&spec["updateStrategy"], &path.child("updateStrategy"), faults);
-    workload::non_negative(spec, "revisionHistoryLimit", path, faults);
+    counts::non_negative(spec, "revisionHistoryLimit", path, faults);
 }
 
 fn update_strategy(strategy: &Value, path: &Path, faults: &mut Faults) {
@@ -231,9 +232,9 @@ fn update_strategy(strategy: &Value, path: &Path, faults: &mut Faults) {
         "RollingUpdate" => {
             let path = path.child("rollingUpdate");
             let keys = ["maxUnavailable", "maxSurge"];
-            keys.iter().for_each(|key| workload::amount(&rolling[*key], &path.child(key), faults));
-            keys.iter().for_each(|key| workload::at_most_all(&rolling[*key], &path.child(key), faults));
-            let [unavailable, surge] = keys.map(|key| !workload::is_zero(&rolling[key]));
+            keys.iter().for_each(|key| counts::amount(&rolling[*key], &path.child(key), faults));
+            keys.iter().for_each(|key| counts::at_most_all(&rolling[*key], &path.child(key), faults));
+            let [unavailable, surge] = keys.map(|key| !counts::is_zero(&rolling[key]));
             if unavailable && surge {
                 let why = "may not be set when maxUnavailable is non-zero";
                 faults.invalid(&path.child("maxSurge"), &rolling["maxSurge"], why);

@@ -3,12 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{default, has, items, items_mut, text as txt};
-use super::super::print::{AGE, NAME, age, column, containers, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{claim_spec, names, pod_defaults, warnings, workload};
+use super::workload;
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{default, has, items, items_mut, text as txt};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, text};
+use crate::registry::kinds::vocabulary::{counts, names, selectors};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct StatefulSetStrategy;
 
@@ -64,7 +66,7 @@ impl Strategy for StatefulSetStrategy {
         }
         default(spec, "replicas", 1);
         default(spec, "revisionHistoryLimit", 10);
-        pod_defaults::template(&mut spec["template"]);
+        template::defaults::template(&mut spec["template"]);
         for claim in items_mut(spec, "volumeClaimTemplates") {
             claim["apiVersion"] = json!("v1");
             claim["kind"] = json!("PersistentVolumeClaim");
@@ -129,7 +131,7 @@ impl Strategy for StatefulSetStrategy {
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
-        let mut told = warnings::pod_template(object, &["spec", "template"]);
+        let mut told = template::warnings::pod_template(object, &["spec", "template"]);
         told.extend(own_warnings(object, ""));
         told
     }
@@ -140,7 +142,7 @@ impl Strategy for StatefulSetStrategy {
         }
         let mut told = Vec::new();
         if new.generation() != old.generation() {
-            told = warnings::pod_template(new, &["spec", "template"]);
+            told = template::warnings::pod_template(new, &["spec", "template"]);
         }
         // Upstream names the claim's spec here, and not at the creation.
         told.extend(own_warnings(new, ".Spec"));
@@ -173,7 +175,7 @@ fn drop_disabled(new: &mut Object, old: Option<&Object>) {
     if old.and_then(|old| old.at(&path)).is_none() {
         new.remove(&path);
     }
-    pod_defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
+    template::defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
 }
 
 fn own_warnings(object: &Object, between: &str) -> Vec<String> {
@@ -182,7 +184,7 @@ fn own_warnings(object: &Object, between: &str) -> Vec<String> {
     for (i, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
         let path = Path::new(&format!("spec.volumeClaimTemplates[{i}]{between}.resources"));
         for kind in ["requests", "limits"] {
-            warnings::fractional(&claim["spec"]["resources"][kind], "storage", &path.child(kind), &mut told);
+            template::warnings::fractional(&claim["spec"]["resources"][kind], "storage", &path.child(kind), &mut told);
         }
     }
     if spec["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit < 0) {
@@ -219,18 +221,22 @@ fn validate_spec(spec: &Value, path: &Path, rules: &Rules, faults: &mut Faults) 
     }
     if rules.is_new {
         for (i, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
-            claim_spec::validate(&claim["spec"], &path.child("volumeClaimTemplates").index(i).child("spec"), faults);
+            template::claim_spec::validate(
+                &claim["spec"],
+                &path.child("volumeClaimTemplates").index(i).child("spec"),
+                faults,
+            );
         }
     }
-    workload::non_negative(spec, "replicas", path, faults);
-    workload::non_negative(spec, "minReadySeconds", path, faults);
-    workload::non_negative(&spec["ordinals"], "start", &path.child("ordinals"), faults);
+    counts::non_negative(spec, "replicas", path, faults);
+    counts::non_negative(spec, "minReadySeconds", path, faults);
+    counts::non_negative(&spec["ordinals"], "start", &path.child("ordinals"), faults);
     let service = txt(spec, "serviceName");
     if rules.is_new && !service.is_empty() {
         faults.invalid_all(&path.child("serviceName"), service, names::label(service, false));
     }
     selector_and_template(spec, path, rules, faults);
-    workload::runs_for_ever(&spec["template"], "StatefulSet", &path.child("template"), faults);
+    template::whole::runs_for_ever(&spec["template"], "StatefulSet", &path.child("template"), faults);
 }
 
 fn selector_and_template(spec: &Value, path: &Path, rules: &Rules, faults: &mut Faults) {
@@ -239,25 +245,25 @@ fn selector_and_template(spec: &Value, path: &Path, rules: &Rules, faults: &mut 
     if selector.is_null() {
         faults.required(&at, "");
     } else {
-        workload::label_selector(selector, &at, faults);
-        if workload::is_empty_selector(selector) {
+        selectors::label_selector(selector, &at, faults);
+        if selectors::is_empty_selector(selector) {
             faults.invalid(&at, Shown("{}".into()), "empty selector is invalid for statefulset");
         }
     }
-    let Some(matches) = workload::selects(selector, &template["metadata"]["labels"]) else {
-        faults.invalid(&at, Shown(workload::ordered_selector(selector)), "");
+    let Some(matches) = selectors::selects(selector, &template["metadata"]["labels"]) else {
+        faults.invalid(&at, Shown(selectors::ordered_selector(selector)), "");
         return;
     };
     if !matches {
-        workload::mismatch(template, &template_at, faults);
+        template::whole::mismatch(template, &template_at, faults);
     }
     if rules.template {
-        workload::pod_template(&as_pods_will_be(spec), &template_at, faults);
+        template::whole::pod_template(&as_pods_will_be(spec), &template_at, faults);
     } else {
         // Labels and annotations are looked at all the same.
         let bare = json!({"metadata": template["metadata"], "spec": {}});
         let mut of_metadata = Faults::new();
-        workload::pod_template(&bare, &template_at, &mut of_metadata);
+        template::whole::pod_template(&bare, &template_at, &mut of_metadata);
         let spec_at = format!("{}.", template_at.child("spec"));
         faults.adopt(of_metadata.into_causes().into_iter().filter(|cause| !cause.field.starts_with(&spec_at)));
     }
@@ -300,14 +306,14 @@ fn update_strategy(strategy: &Value, path: &Path, faults: &mut Faults) {
         }
         "RollingUpdate" => {
             let path = path.child("rollingUpdate");
-            workload::non_negative(rolling, "partition", &path, faults);
+            counts::non_negative(rolling, "partition", &path, faults);
             let (unavailable, at) = (&rolling["maxUnavailable"], path.child("maxUnavailable"));
             if !unavailable.is_null() {
-                workload::amount(unavailable, &at, faults);
-                if workload::is_zero(unavailable) {
+                counts::amount(unavailable, &at, faults);
+                if counts::is_zero(unavailable) {
                     faults.invalid(&at, unavailable, "cannot be 0");
                 }
-                workload::at_most_all(unavailable, &at, faults);
+                counts::at_most_all(unavailable, &at, faults);
             }
         }
         other => {
@@ -329,7 +335,7 @@ fn status(new: &Object, old: &Object, faults: &mut Faults) {
         "observedGeneration",
         "collisionCount",
     ] {
-        workload::non_negative(status, key, &path, faults);
+        counts::non_negative(status, key, &path, faults);
     }
     let count = |key: &str| status[key].as_i64().unwrap_or(0);
     for (key, above) in [

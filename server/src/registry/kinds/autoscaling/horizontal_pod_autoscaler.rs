@@ -3,13 +3,13 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{default, text as txt};
-use super::super::print::{AGE, NAME, age, column, number, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{names, workload};
 use super::{hpa_print, hpa_spec};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{default, text as txt};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, number, text};
+use crate::registry::kinds::vocabulary::{counts, names};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct HorizontalPodAutoscalerStrategy;
 
@@ -90,7 +90,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         if part == Part::Status {
             let status = new.at(&["status"]).unwrap_or(&Value::Null);
             for key in ["currentReplicas", "desiredReplicas"] {
-                workload::non_negative(status, key, &Path::new("status"), faults);
+                counts::non_negative(status, key, &Path::new("status"), faults);
             }
             return;
         }

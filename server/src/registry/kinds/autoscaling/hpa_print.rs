@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::fields::{items, text};
-use super::super::print::{NONE, UNKNOWN};
+use crate::registry::kinds::vocabulary::fields::{items, text};
+use crate::registry::kinds::vocabulary::print::{NONE, UNKNOWN};
 
 /// Metrics shown before the rest is only counted.
 const SHOWN_MAX: usize = 2;

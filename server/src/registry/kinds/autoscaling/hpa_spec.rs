@@ -3,9 +3,9 @@
 use listwatch_proto::resource::Quantity;
 use serde_json::Value;
 
-use super::super::faults::{Faults, Path};
-use super::super::fields::{has, items, text};
-use super::super::{names, resources};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{has, items, text};
+use crate::registry::kinds::vocabulary::{names, resources};
 
 /// The longest period of a policy, in seconds.
 const PERIOD_MAX: i64 = 1800;

@@ -3,13 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{default, has, items, text as txt};
-use super::super::print::{AGE, NAME, NONE, age, column, selector, since, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{names, pod_defaults, warnings, workload};
 use super::{job, schedule};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{default, has, items, text as txt};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, selector, since, text};
+use crate::registry::kinds::vocabulary::{counts, names, selectors};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct CronJobStrategy;
 
@@ -64,12 +65,12 @@ impl Strategy for CronJobStrategy {
         default(spec, "failedJobsHistoryLimit", 1);
         let job_spec = &mut spec["jobTemplate"]["spec"];
         job::failure_policy_defaults(job_spec);
-        pod_defaults::template(&mut job_spec["template"]);
+        template::defaults::template(&mut job_spec["template"]);
     }
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         object.0.insert("status".into(), json!({}));
-        pod_defaults::drop_disabled(object.at_mut(&["spec", "jobTemplate", "spec", "template", "spec"]));
+        template::defaults::drop_disabled(object.at_mut(&["spec", "jobTemplate", "spec", "template", "spec"]));
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl Strategy for CronJobStrategy {
             Part::Status => keep(new, old, &["spec"]),
             Part::Main | Part::Finalize => {
                 keep(new, old, &["status"]);
-                pod_defaults::drop_disabled(new.at_mut(&["spec", "jobTemplate", "spec", "template", "spec"]));
+                template::defaults::drop_disabled(new.at_mut(&["spec", "jobTemplate", "spec", "template", "spec"]));
             }
         }
     }
@@ -102,7 +103,7 @@ impl Strategy for CronJobStrategy {
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
-        let mut told = warnings::name_of_pods(object);
+        let mut told = template::warnings::name_of_pods(object);
         told.extend(job::spec_warnings(object, &JOB_SPEC));
         told
     }
@@ -173,7 +174,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, faults: &mut Faults) {
             check_schedule(text, zone_allowed, has(spec, "timeZone"), &schedule_at, faults);
         }
     }
-    workload::non_negative(spec, "startingDeadlineSeconds", &path, faults);
+    counts::non_negative(spec, "startingDeadlineSeconds", &path, faults);
     if old.is_none_or(|old| old["timeZone"] != spec["timeZone"]) {
         time_zone(&spec["timeZone"], &path.child("timeZone"), faults);
     }
@@ -185,14 +186,14 @@ fn validate_spec(spec: &Value, old: Option<&Value>, faults: &mut Faults) {
     let (job_spec, at) = (&spec["jobTemplate"]["spec"], path.child("jobTemplate").child("spec"));
     job::validate_spec(job_spec, &at, faults);
     if has(job_spec, "selector") {
-        let shown = Shown(workload::ordered_selector(&job_spec["selector"]));
+        let shown = Shown(selectors::ordered_selector(&job_spec["selector"]));
         faults.invalid(&at.child("selector"), shown, "`selector` will be auto-generated");
     }
     if job_spec["manualSelector"] == true {
         faults.not_supported(&at.child("manualSelector"), &Value::Bool(true), &["nil", "false"]);
     }
     for key in ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"] {
-        workload::non_negative(spec, key, &path, faults);
+        counts::non_negative(spec, key, &path, faults);
     }
 }
 

@@ -3,15 +3,16 @@
 use listwatch_proto::resource::{Object, parse_time};
 use serde_json::{Value, json};
 
-use super::super::super::Propagation;
-use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::fields::{default, has, items};
-use super::super::metadata::OwnMetadata;
-use super::super::print::{AGE, NAME, age, column, containers, duration, selector, text};
-use super::super::strategy::{Part, Strategy, keep};
-use super::super::{names, pod_defaults, pod_spec, warnings, workload};
 use super::{job_selector, job_spec, job_status, job_update};
+use crate::registry::Propagation;
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{default, has, items};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, duration, selector, text};
+use crate::registry::kinds::vocabulary::{fields, names};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct JobStrategy;
 
@@ -55,7 +56,7 @@ impl Strategy for JobStrategy {
         default(spec, "podReplacementPolicy", replaced);
         default(spec, "manualSelector", false);
         failure_policy_defaults(spec);
-        pod_defaults::template(&mut spec["template"]);
+        template::defaults::template(&mut spec["template"]);
     }
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
@@ -69,7 +70,7 @@ impl Strategy for JobStrategy {
             labels_from_template(object);
         }
         object.0.insert("status".into(), json!({}));
-        pod_defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
+        template::defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
         Ok(())
     }
 
@@ -82,7 +83,7 @@ impl Strategy for JobStrategy {
             Part::Status => keep(new, old, &["spec"]),
             Part::Main | Part::Finalize => {
                 keep(new, old, &["status"]);
-                pod_defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
+                template::defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
             }
         }
         labels_from_template(new);
@@ -109,7 +110,7 @@ impl Strategy for JobStrategy {
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
-        let mut told = warnings::name_of_pods(object);
+        let mut told = template::warnings::name_of_pods(object);
         told.extend(spec_warnings(object, &["spec"]));
         told
     }
@@ -193,7 +194,7 @@ pub(super) fn spec_warnings(object: &Object, path: &[&str]) -> Vec<String> {
             path.join(".")
         ));
     }
-    told.extend(warnings::pod_template(object, &[path, &["template"]].concat()));
+    told.extend(template::warnings::pod_template(object, &[path, &["template"]].concat()));
     told
 }
 
@@ -202,7 +203,7 @@ pub(super) fn spec_warnings(object: &Object, path: &[&str]) -> Vec<String> {
 fn labels_from_template(object: &mut Object) -> bool {
     let own = object.at(&["metadata", "labels"]).unwrap_or(&Value::Null);
     let of_template = object.at(&["spec", "template", "metadata", "labels"]).unwrap_or(&Value::Null);
-    if pod_spec::entries(own).next().is_some() || pod_spec::entries(of_template).next().is_none() {
+    if fields::entries(own).next().is_some() || fields::entries(of_template).next().is_none() {
         return false;
     }
     let labels = of_template.clone();
@@ -242,9 +243,9 @@ fn took(object: &Object, now: i64) -> String {
 }
 
 /// Every fault of a job's spec but its selector, also of one in a CronJob.
-pub(super) fn validate_spec(spec: &Value, path: &super::super::Path, faults: &mut Faults) {
+pub(super) fn validate_spec(spec: &Value, path: &Path, faults: &mut Faults) {
     job_spec::validate(spec, path, faults);
-    workload::pod_template(&spec["template"], &path.child("template"), faults);
+    template::whole::pod_template(&spec["template"], &path.child("template"), faults);
     job_spec::restart_policy(spec, path, faults);
 }
 

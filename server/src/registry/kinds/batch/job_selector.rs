@@ -3,8 +3,8 @@
 use listwatch_proto::resource::{LabelSelector, Object};
 use serde_json::{Map, Value};
 
-use super::super::faults::{Faults, Path, Shown};
-use super::super::workload;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::selectors;
 
 const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
@@ -57,13 +57,13 @@ pub(super) fn validate(job: &Object, new_labels: bool, faults: &mut Faults) {
             Some(_) => {}
         }
     }
-    if workload::selects(selector, &Value::Null).is_none() {
+    if selectors::selects(selector, &Value::Null).is_none() {
         return;
     }
     let selected = LabelSelector::from_json(selector)
         .is_ok_and(|s| s.matches(|key| wanted.iter().find(|(own, _)| *own == key).map(|(_, value)| *value)));
     if !selected {
-        let shown = Shown(workload::ordered_selector(selector));
+        let shown = Shown(selectors::ordered_selector(selector));
         faults.invalid(&Path::new("spec.selector"), shown, "`selector` not auto-generated");
     }
 }

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{has, items, text};
-use super::super::{names, workload};
 use super::job::container_names;
 use super::{indexes, shown};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{has, items, text};
+use crate::registry::kinds::vocabulary::{counts, names};
 
 /// Pods of an Indexed job that may run at once, and indexes that may fail.
 const INDEXED_MAX: i64 = 100_000;
@@ -38,7 +38,7 @@ pub(super) fn validate(spec: &Value, path: &Path, faults: &mut Faults) {
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ] {
-        workload::non_negative(spec, key, path, faults);
+        counts::non_negative(spec, key, path, faults);
     }
     if has(spec, "maxFailedIndexes") && !has(spec, "backoffLimitPerIndex") {
         faults.required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified");

@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use listwatch_proto::resource::{Object, parse_time};
 use serde_json::Value;
 
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{has, items, text};
-use super::super::workload;
 use super::{indexes, shown};
+use crate::registry::kinds::vocabulary::counts;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{has, items, text};
 
 /// Whether a condition of this type has this status.
 pub(super) fn is(status: &Value, kind: &str, wanted: &str) -> bool {
@@ -78,7 +78,7 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
         path: Path::new("status"),
     };
     for key in ["active", "succeeded", "failed", "ready", "terminating"] {
-        workload::non_negative(change.is, key, &change.path, faults);
+        counts::non_negative(change.is, key, &change.path, faults);
     }
     uncounted(&change, faults);
     ends(&change, faults);

@@ -3,11 +3,12 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::schema::internal;
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{items, items_mut};
-use super::super::{names, workload};
 use super::{job, job_selector, job_status, shown};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{items, items_mut};
+use crate::registry::kinds::vocabulary::{names, selectors};
+use crate::registry::schema::internal;
 
 /// Every fault of a job as a whole, new or changed.
 pub(super) fn validate_whole(object: &Object, new_labels: bool, faults: &mut Faults) {
@@ -32,10 +33,10 @@ fn validate_spec(spec: &Value, faults: &mut Faults) {
     if selector.is_null() {
         faults.required(&path.child("selector"), "");
     } else {
-        workload::label_selector(selector, &path.child("selector"), faults);
+        selectors::label_selector(selector, &path.child("selector"), faults);
     }
-    if workload::selects(selector, &spec["template"]["metadata"]["labels"]) == Some(false) {
-        workload::mismatch(&spec["template"], &path.child("template"), faults);
+    if selectors::selects(selector, &spec["template"]["metadata"]["labels"]) == Some(false) {
+        template::whole::mismatch(&spec["template"], &path.child("template"), faults);
     }
 }
 
@@ -46,7 +47,7 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
     let path = Path::new("spec");
     validate_spec(is, faults);
     completions(is, was, &path.child("completions"), faults);
-    let ordered = |spec: &Value| workload::ordered_selector(&spec["selector"]);
+    let ordered = |spec: &Value| selectors::ordered_selector(&spec["selector"]);
     immutable(is, was, "selector", ordered(is), faults);
     template(new, old, faults);
     for key in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
@@ -150,8 +151,8 @@ fn node_affinity(to: &mut Value, from: &Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::strategy::Strategy;
     use super::*;
+    use crate::registry::kinds::strategy::Strategy;
 
     fn job(change: impl Fn(&mut Object)) -> Object {
         let value = json!({"metadata": {"name": "x", "uid": "u"}, "spec": {"template": {"metadata": {}, "spec": {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::fields::items;
+use crate::registry::kinds::vocabulary::fields::items;
 
 /// `{"Rules":[…]}` of a success policy.
 pub(super) fn success_policy(policy: &Value) -> String {

@@ -2,11 +2,11 @@
 
 use listwatch_proto::resource::Object;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::names;
-use super::super::print::{NAME, text};
-use super::super::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::vocabulary::faults::Faults;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{NAME, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct BindingStrategy;
 

@@ -3,13 +3,13 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{has, items, items_mut, text as word};
-use super::super::metadata::OwnMetadata;
-use super::super::print::{AGE, NAME, NONE, age, column, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{addresses, names};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{has, items, items_mut, text as word};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, text};
+use crate::registry::kinds::vocabulary::{addresses, names};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct EndpointsStrategy;
 

@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Map, Value};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{items_mut, text as field};
-use super::super::metadata::OwnMetadata;
-use super::super::pod_spec::entries;
-use super::super::print::{CREATED_AT, NAME, created_at, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{names, resources};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{entries, items_mut, text as field};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{CREATED_AT, NAME, created_at, text};
+use crate::registry::kinds::vocabulary::{names, resources};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct LimitRangeStrategy;
 

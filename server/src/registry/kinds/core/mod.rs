@@ -3,11 +3,16 @@
 use super::strategy::Strategy;
 
 mod binding;
+mod config_map;
 mod endpoints;
+pub(super) mod event;
 mod key_pair;
 mod limit_range;
+mod namespace;
+mod node;
 mod persistent_volume;
 mod persistent_volume_claim;
+mod pod;
 mod pod_template;
 mod replication_controller;
 mod resource_quota;
@@ -22,10 +27,15 @@ use storage::{STORAGE_CLASS, protect, storage_class_annotation};
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
     Some(match kind {
         "Binding" => &binding::BindingStrategy,
+        "ConfigMap" => &config_map::ConfigMapStrategy,
         "Endpoints" => &endpoints::EndpointsStrategy,
+        "Event" => &event::EventStrategy,
         "LimitRange" => &limit_range::LimitRangeStrategy,
+        "Namespace" => &namespace::NamespaceStrategy,
+        "Node" => &node::NodeStrategy,
         "PersistentVolume" => &persistent_volume::PersistentVolumeStrategy,
         "PersistentVolumeClaim" => &persistent_volume_claim::PersistentVolumeClaimStrategy,
+        "Pod" => &pod::PodStrategy,
         "PodTemplate" => &pod_template::PodTemplateStrategy,
         "ReplicationController" => &replication_controller::ReplicationControllerStrategy,
         "ResourceQuota" => &resource_quota::ResourceQuotaStrategy,

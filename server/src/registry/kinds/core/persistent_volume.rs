@@ -3,17 +3,16 @@
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::claim_spec::{access_modes, access_modes_shown, class_name, volume_mode};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{default, has, items, text as field};
-use super::super::metadata::OwnMetadata;
-use super::super::persistent_source;
-use super::super::pod_spec::entries;
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{difference, names, pod_defaults, pod_scheduling, warnings};
-use super::storage_class_annotation;
+use super::{STORAGE_CLASS, protect, storage_class_annotation};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::template::claim_spec::{access_modes, access_modes_shown, class_name, volume_mode};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{default, entries, has, items, text as field};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::kinds::vocabulary::{difference, names};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct PersistentVolumeStrategy;
 
@@ -120,13 +119,13 @@ impl Strategy for PersistentVolumeStrategy {
             spec["persistentVolumeReclaimPolicy"] = "Retain".into();
         }
         default(spec, "volumeMode", "Filesystem");
-        pod_defaults::shared_sources(spec);
+        template::defaults::shared_sources(spec);
     }
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         let born = object.creation_timestamp().to_owned();
         object.0.insert("status".into(), json!({"phase": "Pending", "lastPhaseTransitionTime": born}));
-        super::protect(object, PROTECTION);
+        protect(object, PROTECTION);
         Ok(())
     }
 
@@ -251,12 +250,12 @@ fn validate_spec(object: &Object, faults: &mut Faults) {
     if !affinity.is_null() {
         let at = path.child("nodeAffinity").child("required");
         if has(affinity, "required") {
-            pod_scheduling::node_selector(&affinity["required"], &at, faults);
+            template::scheduling::node_selector(&affinity["required"], &at, faults);
         } else {
             faults.required(&at, "must specify required node constraints");
         }
     }
-    persistent_source::validate(spec, object.name(), !affinity.is_null(), &path, faults);
+    template::persistent_source::validate(spec, object.name(), !affinity.is_null(), &path, faults);
     let whole_disk = has(spec, "hostPath") && is_root(field(&spec["hostPath"], "path"));
     if whole_disk && policy == "Recycle" {
         let why = "may not be 'recycle' for a hostPath mount of '/'";
@@ -318,7 +317,7 @@ fn mount_options(object: &Object, faults: &mut Faults) {
 
 /// What the volume is made of stays; only the secret to make it larger may come.
 fn immutable_source(is: &Value, was: &Value, faults: &mut Faults) {
-    let (mut now, before) = (persistent_source::of(is), persistent_source::of(was));
+    let (mut now, before) = (template::persistent_source::of(is), template::persistent_source::of(was));
     const SECRET: &str = "controllerExpandSecretRef";
     if has(&before, "csi") && has(&now, "csi") && !has(&before["csi"], SECRET) {
         now["csi"].as_object_mut().map(|csi| csi.remove(SECRET));
@@ -382,7 +381,7 @@ fn warnings_of(object: &Object) -> Vec<String> {
     let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
     let mut told = Vec::new();
     for (key, why) in [
-        (super::STORAGE_CLASS, "deprecated since v1.8; use \"storageClassName\" attribute instead"),
+        (STORAGE_CLASS, "deprecated since v1.8; use \"storageClassName\" attribute instead"),
         (MOUNT_OPTIONS, "deprecated since v1.31; use \"mountOptions\" attribute instead"),
     ] {
         if object.annotation(key).is_some() {
@@ -400,7 +399,7 @@ fn warnings_of(object: &Object) -> Vec<String> {
     for (i, term) in items(&spec["nodeAffinity"]["required"], "nodeSelectorTerms").iter().enumerate() {
         for (j, expression) in items(term, "matchExpressions").iter().enumerate() {
             let key = field(expression, "key");
-            if let Some(why) = warnings::old_label(key) {
+            if let Some(why) = template::warnings::old_label(key) {
                 let at = at.index(i).child("matchExpressions").index(j).child("key");
                 told.push(format!("{at}: {key} is {why}"));
             }

@@ -3,16 +3,16 @@
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::claim_spec::{self, access_modes_shown};
-use super::super::faults::{Faults, Path};
-use super::super::fields::text as field;
-use super::super::metadata::OwnMetadata;
-use super::super::pod_spec::entries;
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{difference, names, resources};
-use super::{STORAGE_CLASS, storage_class_annotation};
+use super::{STORAGE_CLASS, protect, storage_class_annotation};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::template::claim_spec::access_modes_shown;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{entries, text as field};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::kinds::vocabulary::{difference, names, resources};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct PersistentVolumeClaimStrategy;
 
@@ -64,13 +64,13 @@ impl Strategy for PersistentVolumeClaimStrategy {
         if !spec.is_object() {
             *spec = json!({});
         }
-        claim_spec::fill_in(spec);
+        template::claim_spec::fill_in(spec);
     }
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         object.0.insert("status".into(), json!({"phase": "Pending"}));
-        claim_spec::unite_sources(object.at_mut(&["spec"]), None);
-        super::protect(object, PROTECTION);
+        template::claim_spec::unite_sources(object.at_mut(&["spec"]), None);
+        protect(object, PROTECTION);
         Ok(())
     }
 
@@ -79,12 +79,12 @@ impl Strategy for PersistentVolumeClaimStrategy {
             keep(new, old, &["spec"]);
         } else {
             keep(new, old, &["status"]);
-            claim_spec::unite_sources(new.at_mut(&["spec"]), old.at(&["spec"]));
+            template::claim_spec::unite_sources(new.at_mut(&["spec"]), old.at(&["spec"]));
         }
     }
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
-        claim_spec::validate(object.at(&["spec"]).unwrap_or(&Value::Null), &Path::new("spec"), faults);
+        template::claim_spec::validate(object.at(&["spec"]).unwrap_or(&Value::Null), &Path::new("spec"), faults);
     }
 
     fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
@@ -103,7 +103,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
             )
         });
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
-        old_class.into_iter().chain(claim_spec::warnings(spec, &Path::new("spec"))).collect()
+        old_class.into_iter().chain(template::claim_spec::warnings(spec, &Path::new("spec"))).collect()
     }
 
     fn update_warnings(&self, part: Part, new: &Object, _old: &Object) -> Vec<String> {
@@ -165,7 +165,7 @@ fn validate_change(new: &Object, old: &Object, faults: &mut Faults) {
     let null = Value::Null;
     let (is, mut was) = (new.at(&["spec"]).unwrap_or(&null), old.at(&["spec"]).cloned().unwrap_or_default());
     // Claims of older versions have the source in one form only.
-    claim_spec::unite_sources(&mut was, old.at(&["spec"]));
+    template::claim_spec::unite_sources(&mut was, old.at(&["spec"]));
     let (mut now, mut before) = (is.clone(), was.clone());
     if field(&was, "volumeName").is_empty() {
         put(&mut before, "volumeName", &now["volumeName"]);

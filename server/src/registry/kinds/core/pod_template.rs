@@ -3,11 +3,12 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::print::{NAME, column, container_cells, labels, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{names, pod_defaults, warnings, workload};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{NAME, column, container_cells, labels, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct PodTemplateStrategy;
 
@@ -24,16 +25,16 @@ impl Strategy for PodTemplateStrategy {
     }
 
     fn default(&self, object: &mut Object) {
-        pod_defaults::template(object.at_mut(&["template"]));
+        template::defaults::template(object.at_mut(&["template"]));
     }
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
-        pod_defaults::drop_disabled(object.at_mut(&["template", "spec"]));
+        template::defaults::drop_disabled(object.at_mut(&["template", "spec"]));
         Ok(())
     }
 
     fn prepare_update(&self, _part: Part, new: &mut Object, old: &Object) {
-        pod_defaults::drop_disabled(new.at_mut(&["template", "spec"]));
+        template::defaults::drop_disabled(new.at_mut(&["template", "spec"]));
         // What is counted is the template, which stands beside where other kinds have their spec.
         if new.at(&["template"]) != old.at(&["template"]) {
             new.set(&["metadata", "generation"], old.generation() + 1);
@@ -41,7 +42,7 @@ impl Strategy for PodTemplateStrategy {
     }
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
-        workload::pod_template(template(object), &Path::new("template"), faults);
+        template::whole::pod_template(template(object), &Path::new("template"), faults);
     }
 
     fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
@@ -53,7 +54,7 @@ impl Strategy for PodTemplateStrategy {
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
-        warnings::template_at(template(object), "template.")
+        template::warnings::template_at(template(object), "template.")
     }
 
     fn update_warnings(&self, _part: Part, new: &Object, old: &Object) -> Vec<String> {

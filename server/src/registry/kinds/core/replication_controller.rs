@@ -3,14 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::Propagation;
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{default, has, text as word};
-use super::super::pod_spec::entries;
-use super::super::print::{AGE, NAME, age, column, containers, labels, number, text};
-use super::super::strategy::{Part, Strategy, keep};
-use super::super::{names, pod_defaults, warnings, workload};
+use crate::registry::Propagation;
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{default, entries, has, text as word};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, labels, number, text};
+use crate::registry::kinds::vocabulary::{counts, names};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct ReplicationControllerStrategy;
 
@@ -62,7 +62,7 @@ impl Strategy for ReplicationControllerStrategy {
         }
         default(object.at_mut(&["spec"]), "replicas", 1);
         if object.at(&["spec", "template"]).is_some_and(Value::is_object) {
-            pod_defaults::template(object.at_mut(&["spec", "template"]));
+            template::defaults::template(object.at_mut(&["spec", "template"]));
         }
     }
 
@@ -85,12 +85,12 @@ impl Strategy for ReplicationControllerStrategy {
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
         let path = Path::new("spec");
-        workload::non_negative(spec, "minReadySeconds", &path, faults);
+        counts::non_negative(spec, "minReadySeconds", &path, faults);
         if is_empty(Some(&spec["selector"])) {
             faults.required(&path.child("selector"), "");
         }
         if has(spec, "replicas") {
-            workload::non_negative(spec, "replicas", &path, faults);
+            counts::non_negative(spec, "replicas", &path, faults);
         } else {
             faults.required(&path.child("replicas"), "");
         }
@@ -110,7 +110,7 @@ impl Strategy for ReplicationControllerStrategy {
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
-        warnings::template(object)
+        template::warnings::template(object)
     }
 
     fn update_warnings(&self, part: Part, new: &Object, old: &Object) -> Vec<String> {
@@ -118,7 +118,7 @@ impl Strategy for ReplicationControllerStrategy {
             return Vec::new();
         }
         // Upstream looks at the template that is replaced.
-        warnings::template_at(old.at(&["spec", "template"]).unwrap_or(&Value::Null), "spec.template.")
+        template::warnings::template_at(old.at(&["spec", "template"]).unwrap_or(&Value::Null), "spec.template.")
     }
 
     /// As replication controllers always did.
@@ -168,7 +168,7 @@ fn is_empty(map: Option<&Value>) -> bool {
 
 fn drop_disabled(object: &mut Object) {
     if object.at(&["spec", "template"]).is_some_and(Value::is_object) {
-        pod_defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
+        template::defaults::drop_disabled(object.at_mut(&["spec", "template", "spec"]));
     }
 }
 
@@ -184,7 +184,7 @@ fn template(spec: &Value, path: &Path, faults: &mut Faults) {
         let why = "`selector` does not match template `labels`";
         faults.invalid(&path.child("metadata").child("labels"), own, why);
     }
-    workload::pod_template(template, path, faults);
+    template::whole::pod_template(template, path, faults);
     let at = path.child("spec");
     let policy = word(&template["spec"], "restartPolicy");
     if policy != "Always" {
@@ -200,7 +200,7 @@ fn status(object: &Object, faults: &mut Faults) {
     let status = object.at(&["status"]).unwrap_or(&Value::Null);
     let path = Path::new("status");
     for key in ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"] {
-        workload::non_negative(status, key, &path, faults);
+        counts::non_negative(status, key, &path, faults);
     }
     let count = |key: &str| status[key].as_i64().unwrap_or(0);
     for (key, above, shown) in [

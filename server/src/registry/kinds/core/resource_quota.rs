@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{items, text as field};
-use super::super::pod_spec::entries;
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{names, resources};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{entries, items, text as field};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::kinds::vocabulary::{names, resources};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct ResourceQuotaStrategy;
 

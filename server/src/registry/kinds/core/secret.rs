@@ -5,15 +5,15 @@ use base64::engine::general_purpose::STANDARD;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::schema::json::Node;
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::metadata::OwnMetadata;
-use super::super::names;
-use super::super::pod_spec::entries;
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy};
 use super::key_pair;
+use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
+use crate::registry::kinds::vocabulary::fields::entries;
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::schema::json::Node;
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct SecretStrategy;
 
@@ -185,7 +185,7 @@ fn docker_config(data: &Value, key: &str, faults: &mut Faults) {
         }
         Err(why) => why,
     };
-    faults.invalid(&path, Shown(super::super::faults::quote("<secret contents redacted>")), &why);
+    faults.invalid(&path, Shown(quote("<secret contents redacted>")), &why);
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{has, items, text as word};
-use super::super::metadata::{OwnMetadata, labels};
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{addresses, names};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{default, has, items, text as word};
+use crate::registry::kinds::vocabulary::metadata::{OwnMetadata, labels};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::kinds::vocabulary::{addresses, names};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct EndpointSliceStrategy;
 
@@ -65,7 +65,7 @@ impl Strategy for EndpointSliceStrategy {
         let Some(ports) = object.0.get_mut("ports").and_then(Value::as_array_mut) else { return };
         for port in ports {
             for (key, value) in [("name", ""), ("protocol", "TCP")] {
-                super::super::fields::default(port, key, value);
+                default(port, key, value);
             }
         }
     }

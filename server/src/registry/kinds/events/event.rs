@@ -3,12 +3,13 @@
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::event;
-use super::super::faults::{Faults, Path, Shown, quote};
-use super::super::fields::text as word;
-use super::super::strategy::{Part, Strategy};
-use super::super::view::View;
+use crate::registry::kinds::core::event;
+use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::view::View;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
+use crate::registry::kinds::vocabulary::fields::text as word;
+use crate::registry::kinds::vocabulary::names::subdomain;
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct EventStrategy;
 
@@ -150,7 +151,7 @@ impl Strategy for EventStrategy {
     }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        super::super::names::subdomain(name, prefix)
+        subdomain(name, prefix)
     }
 
     fn has_generation(&self) -> bool {

@@ -3,12 +3,12 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::names;
-use super::super::print::{AGE, NAME, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
 use super::{definition_schema, definition_spec};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::Faults;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct CustomResourceDefinitionStrategy;
 

@@ -3,12 +3,11 @@
 
 use serde_json::{Map, Value};
 
-use super::super::super::custom::tell;
-use super::super::super::structural::{
-    self, Rules, Schema, check, coerce_embedded, is_supported_format, validate_embedded,
-};
-use super::super::faults::{Faults, Path};
 use super::structurality;
+use crate::registry::custom::tell;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::structural;
+use crate::registry::structural::{Rules, Schema, check, coerce_embedded, is_supported_format, validate_embedded};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];

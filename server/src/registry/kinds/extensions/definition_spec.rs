@@ -7,9 +7,9 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::faults::{Faults, Path, Shown};
-use super::super::names;
 use super::definition_schema;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::names;
 
 /// Fields that a selector may name at most.
 const SELECTABLE_MAX: usize = 8;

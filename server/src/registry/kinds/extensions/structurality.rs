@@ -4,7 +4,7 @@
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::super::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 
 /// Where a schema stands.
 #[derive(Clone, Copy, PartialEq)]

@@ -3,13 +3,13 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::text as word;
-use super::super::metadata::OwnMetadata;
-use super::super::print::{NAME, NONE, age, column, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{addresses, names};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
+use crate::registry::kinds::vocabulary::fields::text as word;
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{NAME, NONE, age, column, text};
+use crate::registry::kinds::vocabulary::{addresses, names};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct IPAddressStrategy;
 
@@ -71,7 +71,7 @@ impl Strategy for IPAddressStrategy {
     fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
         let mut faults = Faults::new();
         addresses::canonical_ip(name, &Path::new(""), &mut faults);
-        let head = format!("Invalid value: {}: ", super::super::faults::quote(name));
+        let head = format!("Invalid value: {}: ", quote(name));
         faults.into_causes().into_iter().map(|cause| cause.message.replacen(&head, "", 1)).collect()
     }
 
@@ -109,7 +109,7 @@ fn shown(parent: &Value) -> Shown {
     if parent.is_null() {
         return Shown("null".to_owned());
     }
-    let field = |name: &str, key: &str| format!("{name:?}:{}", super::super::faults::quote(word(parent, key)));
+    let field = |name: &str, key: &str| format!("{name:?}:{}", quote(word(parent, key)));
     let fields = [
         field("Group", "group"),
         field("Resource", "resource"),

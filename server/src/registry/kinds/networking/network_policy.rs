@@ -3,12 +3,12 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{default, has, items, items_mut, text as field};
-use super::super::print::{AGE, NAME, age, column, selector, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{addresses, names, workload};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{default, has, items, items_mut, text as field};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, selector, text};
+use crate::registry::kinds::vocabulary::{addresses, names, selectors};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct NetworkPolicyStrategy;
 
@@ -112,7 +112,7 @@ fn for_each_block<'a>(object: &'a Object, mut each: impl FnMut(Path, &'a Value))
 fn validate_spec(object: &Object, known: &[&str], faults: &mut Faults) {
     let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
     let path = Path::new("spec");
-    workload::label_selector(&spec["podSelector"], &path.child("podSelector"), faults);
+    selectors::label_selector(&spec["podSelector"], &path.child("podSelector"), faults);
     for (direction, side) in DIRECTIONS {
         for (i, rule) in items(spec, direction).iter().enumerate() {
             let path = path.child(direction).index(i);
@@ -171,7 +171,7 @@ fn validate_port(port: &Value, path: &Path, faults: &mut Faults) {
 
 fn validate_peer(peer: &Value, known: &[&str], path: &Path, faults: &mut Faults) {
     for key in ["podSelector", "namespaceSelector"] {
-        workload::label_selector(&peer[key], &path.child(key), faults);
+        selectors::label_selector(&peer[key], &path.child(key), faults);
     }
     let block = has(peer, "ipBlock");
     if block {

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::faults::{Faults, Path};
-use super::super::fields::text;
-use super::super::names;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::text;
+use crate::registry::kinds::vocabulary::names;
 
 /// Every fault of a reference.
 pub(super) fn typed(reference: &Value, path: &Path, faults: &mut Faults) {

@@ -3,11 +3,11 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{addresses, names};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::kinds::vocabulary::{addresses, names};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct ServiceCIDRStrategy;
 

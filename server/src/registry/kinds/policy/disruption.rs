@@ -6,7 +6,7 @@
 use listwatch_proto::resource::{Cause, LabelSelector, Object, Reason, Status};
 use serde_json::{Value, json};
 
-use super::super::fields::{items, text};
+use crate::registry::kinds::vocabulary::fields::{items, text};
 
 /// Evictions that may be under way without the controller having seen them.
 const DISRUPTED_PODS_MAX: usize = 2000;
@@ -17,19 +17,19 @@ const MESSAGE: &str = "Cannot evict pod as it would violate the pod's disruption
 const ALLOWED: &str = "DisruptionAllowed";
 
 /// Whether budgets have no say: the pod does not run yet or any more, or goes already.
-pub(in super::super::super) fn needs_no_budget(pod: &Object) -> bool {
+pub(in crate::registry) fn needs_no_budget(pod: &Object) -> bool {
     matches!(pod.text(&["status", "phase"]), "Succeeded" | "Failed" | "Pending") || pod.is_terminating()
 }
 
 /// Whether a budget speaks of this pod.
-pub(in super::super::super) fn covers(budget: &Object, pod: &Object) -> bool {
+pub(in crate::registry) fn covers(budget: &Object, pod: &Object) -> bool {
     let selector = budget.at(&["spec", "selector"]).unwrap_or(&Value::Null);
     // One without a selector speaks of none, one with an empty selector of all.
     !selector.is_null() && LabelSelector::from_json(selector).is_ok_and(|selector| selector.matches_object(pod))
 }
 
 /// Whether a pod may go without the budget being spent: it is not healthy, and does not count.
-pub(in super::super::super) fn goes_free(budget: &Object, pod: &Object) -> bool {
+pub(in crate::registry) fn goes_free(budget: &Object, pod: &Object) -> bool {
     let status = pod.at(&["status"]).unwrap_or(&Value::Null);
     let ready = items(status, "conditions").iter().any(|c| text(c, "type") == "Ready" && text(c, "status") == "True");
     let count = |key: &str| budget.int(&["status", key]).unwrap_or(0);
@@ -42,7 +42,7 @@ pub(in super::super::super) fn goes_free(budget: &Object, pod: &Object) -> bool 
 ///
 /// # Errors
 /// `TooManyRequests` while the budget allows no disruption or has not been looked at; `Forbidden` for one that is broken.
-pub(in super::super::super) fn spend(budget: &Object, pod: &str, now: &str) -> Result<Object, Status> {
+pub(in crate::registry) fn spend(budget: &Object, pod: &str, now: &str) -> Result<Object, Status> {
     let name = budget.name();
     let count = |key: &str| budget.int(&["status", key]).unwrap_or(0);
     if count("observedGeneration") < budget.generation() {

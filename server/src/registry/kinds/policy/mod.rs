@@ -5,7 +5,7 @@ use super::strategy::Strategy;
 mod disruption;
 mod pod_disruption_budget;
 
-pub(in super::super) use disruption::{covers, goes_free, needs_no_budget, spend};
+pub(in crate::registry) use disruption::{covers, goes_free, needs_no_budget, spend};
 
 /// The rules of a kind of this group.
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {

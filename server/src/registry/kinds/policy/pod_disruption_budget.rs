@@ -3,13 +3,13 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{has, items, text as txt};
-use super::super::metadata::OwnMetadata;
-use super::super::print::{AGE, NAME, age, column, number, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{names, workload};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{has, items, text as txt};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, number, text};
+use crate::registry::kinds::vocabulary::{counts, names, selectors};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct PodDisruptionBudgetStrategy;
 
@@ -45,10 +45,10 @@ impl Strategy for PodDisruptionBudgetStrategy {
             faults.invalid(&path, shown(spec), "minAvailable and maxUnavailable cannot be both set");
         }
         for key in ["minAvailable", "maxUnavailable"].iter().filter(|key| has(spec, key)) {
-            workload::amount(&spec[*key], &path.child(key), faults);
-            workload::at_most_all(&spec[*key], &path.child(key), faults);
+            counts::amount(&spec[*key], &path.child(key), faults);
+            counts::at_most_all(&spec[*key], &path.child(key), faults);
         }
-        workload::label_selector(&spec["selector"], &path.child("selector"), faults);
+        selectors::label_selector(&spec["selector"], &path.child("selector"), faults);
         match spec["unhealthyPodEvictionPolicy"].as_str() {
             None | Some("IfHealthyBudget" | "AlwaysAllow") => {}
             Some(other) => {
@@ -66,7 +66,7 @@ impl Strategy for PodDisruptionBudgetStrategy {
         let (status, path) = (new.at(&["status"]).unwrap_or(&Value::Null), Path::new("status"));
         conditions(status, &path.child("conditions"), faults);
         for key in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
-            workload::non_negative(status, key, &path, faults);
+            counts::non_negative(status, key, &path, faults);
         }
     }
 
@@ -112,7 +112,7 @@ fn shown(spec: &Value) -> Shown {
     Shown(format!(
         "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
         spec["minAvailable"],
-        workload::ordered_selector(&spec["selector"]),
+        selectors::ordered_selector(&spec["selector"]),
         spec["maxUnavailable"],
         spec["unhealthyPodEvictionPolicy"]
     ))

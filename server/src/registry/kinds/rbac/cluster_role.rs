@@ -3,13 +3,13 @@
 use listwatch_proto::resource::{LabelSelector, Object};
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::metadata::OwnMetadata;
-use super::super::print::{CREATED_AT, NAME, created_at, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{names, workload};
 use super::rules;
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{CREATED_AT, NAME, created_at, text};
+use crate::registry::kinds::vocabulary::{names, selectors};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct ClusterRoleStrategy;
 
@@ -77,7 +77,7 @@ fn aggregation(role: &Object, faults: &mut Faults) {
     for (i, selector) in selectors.iter().enumerate() {
         let path = path.index(i);
         let before = faults.len();
-        workload::label_selector(selector, &path, faults);
+        selectors::label_selector(selector, &path, faults);
         if faults.len() > before && LabelSelector::from_json(selector).is_err() {
             faults.invalid(&path, &Value::Null, "invalid label selector.");
         }

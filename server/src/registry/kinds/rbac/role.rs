@@ -2,13 +2,13 @@
 
 use listwatch_proto::resource::Object;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::Faults;
-use super::super::metadata::OwnMetadata;
-use super::super::names;
-use super::super::print::{CREATED_AT, NAME, created_at, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
 use super::rules;
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::Faults;
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{CREATED_AT, NAME, created_at, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct RoleStrategy;
 

@@ -3,9 +3,9 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::text;
-use super::super::names;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::text;
+use crate::registry::kinds::vocabulary::names;
 
 /// The group that roles, users and groups are of.
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";

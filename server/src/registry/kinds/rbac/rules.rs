@@ -3,8 +3,8 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::faults::{Faults, Path};
-use super::super::fields::items;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::items;
 
 /// Every fault of `rules`. Within a namespace there are no paths to allow.
 pub(super) fn validate(role: &Object, namespaced: bool, faults: &mut Faults) {

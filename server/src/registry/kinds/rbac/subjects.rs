@@ -3,11 +3,11 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::Cell;
-use super::super::faults::{Faults, Path};
-use super::super::fields::{items_mut, text};
-use super::super::{names, print};
 use super::role_ref::GROUP;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{items_mut, text};
+use crate::registry::kinds::vocabulary::{names, print};
+use crate::registry::table::Cell;
 
 /// Users and groups that name no API group are of the one there is.
 pub(super) fn default(binding: &mut Object) {

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{has, items, items_mut, text};
-use super::super::names;
-use super::super::persistent_source;
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{has, items, items_mut, text};
+use crate::registry::kinds::vocabulary::names;
 
 /// Requests, constraints and configurations of a claim, and selectors of a request.
 const MANY: usize = 32;
@@ -180,7 +180,7 @@ pub(super) fn configuration(config: &Value, path: &Path, faults: &mut Faults) {
         faults.required(&at, "");
         return;
     }
-    persistent_source::driver(text(&config["opaque"], "driver"), &at.child("driver"), faults);
+    template::persistent_source::driver(text(&config["opaque"], "driver"), &at.child("driver"), faults);
     match &config["opaque"]["parameters"] {
         Value::Null => faults.required(&at.child("parameters"), ""),
         Value::Object(_) => {}

@@ -3,14 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{has, items, text as field};
-use super::super::metadata::OwnMetadata;
-use super::super::names;
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
 use super::claim_spec;
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{has, items, text as field};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct ResourceClaimStrategy;
 

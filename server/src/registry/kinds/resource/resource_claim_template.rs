@@ -3,13 +3,13 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::metadata::{OwnMetadata, annotations, labels};
-use super::super::names;
-use super::super::print::{AGE, NAME, age, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
 use super::claim_spec;
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::metadata::{OwnMetadata, annotations, labels};
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct ResourceClaimTemplateStrategy;
 

@@ -3,13 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path, Shown};
-use super::super::fields::{has, items, text as field};
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy};
-use super::super::{names, persistent_source, pod_scheduling};
 use super::claim_spec;
+use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{has, items, text as field};
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct ResourceSliceStrategy;
 
@@ -60,7 +61,7 @@ impl Strategy for ResourceSliceStrategy {
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
         let path = Path::new("spec");
-        persistent_source::driver(field(spec, "driver"), &path.child("driver"), faults);
+        template::persistent_source::driver(field(spec, "driver"), &path.child("driver"), faults);
         pool(&spec["pool"], &path.child("pool"), faults);
         place(spec, &path, faults);
         let devices = items(spec, "devices");
@@ -172,7 +173,7 @@ fn place(spec: &Value, path: &Path, faults: &mut Faults) {
     if has(spec, "nodeSelector") {
         said.push("`nodeSelector`");
         let at = path.child("nodeSelector");
-        pod_scheduling::node_selector(&spec["nodeSelector"], &at, faults);
+        template::scheduling::node_selector(&spec["nodeSelector"], &at, faults);
         if items(&spec["nodeSelector"], "nodeSelectorTerms").len() != 1 {
             let shown = &spec["nodeSelector"]["nodeSelectorTerms"];
             faults.invalid(&at.child("nodeSelectorTerms"), shown, "must have exactly one node selector term");

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{has, items, text as field};
-use super::super::metadata::{OwnMetadata, labels};
-use super::super::pod_spec::entries;
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{names, pod_resources, pod_scheduling, warnings};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{entries, has, items, text as field};
+use crate::registry::kinds::vocabulary::metadata::{OwnMetadata, labels};
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct RuntimeClassStrategy;
 
@@ -40,7 +40,7 @@ impl Strategy for RuntimeClassStrategy {
         }
         // What the runtime costs has the rules of a container's limits.
         if let Some(fixed) = object.at(&["overhead", "podFixed"]).filter(|fixed| !fixed.is_null()) {
-            pod_resources::overhead(&json!({"overhead": fixed}), &Path::new("overhead"), faults);
+            template::requests::overhead(&json!({"overhead": fixed}), &Path::new("overhead"), faults);
         }
         if let Some(scheduling) = object.at(&["scheduling"]).filter(|scheduling| !scheduling.is_null()) {
             validate_scheduling(scheduling, faults);
@@ -57,7 +57,7 @@ impl Strategy for RuntimeClassStrategy {
 
     fn warnings(&self, object: &Object) -> Vec<String> {
         let selector = object.at(&["scheduling", "nodeSelector"]).unwrap_or(&Value::Null);
-        let old = entries(selector).filter_map(|(key, _)| warnings::old_label(key));
+        let old = entries(selector).filter_map(|(key, _)| template::warnings::old_label(key));
         old.map(|why| format!("scheduling.nodeSelector: {why}")).collect()
     }
 
@@ -100,7 +100,7 @@ fn validate_scheduling(scheduling: &Value, faults: &mut Faults) {
         labels(Some(&scheduling["nodeSelector"]), &path.child("nodeSelector"), faults);
     }
     let at = path.child("tolerations");
-    pod_scheduling::tolerations(scheduling, &at, faults);
+    template::scheduling::tolerations(scheduling, &at, faults);
     let mut seen = HashSet::new();
     for (i, toleration) in items(scheduling, "tolerations").iter().enumerate() {
         if !seen.insert(["key", "operator", "value", "effect"].map(|key| field(toleration, key))) {

@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{default, has, items, text as field};
-use super::super::names;
-use super::super::print::{AGE, NAME, NONE, age, column, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{default, has, items, text as field};
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct CSIDriverStrategy;
 

@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{items, text as field};
-use super::super::metadata::OwnMetadata;
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{names, persistent_source};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{items, text as field};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct CSINodeStrategy;
 
@@ -102,7 +103,7 @@ fn drivers(object: &Object) -> &[Value] {
 }
 
 fn validate_driver(driver: &Value, path: &Path, faults: &mut Faults) {
-    persistent_source::driver(field(driver, "name"), &path.child("name"), faults);
+    template::persistent_source::driver(field(driver, "name"), &path.child("name"), faults);
     let (id, at) = (field(driver, "nodeID"), path.child("nodeID"));
     if id.is_empty() {
         faults.required(&at, "");

@@ -3,14 +3,14 @@
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{items, text as field};
-use super::super::metadata::OwnMetadata;
-use super::super::pod_spec::entries;
-use super::super::print::{NAME, column, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{names, warnings, workload};
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{entries, items, text as field};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::print::{NAME, column, text};
+use crate::registry::kinds::vocabulary::{names, selectors};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct CSIStorageCapacityStrategy;
 
@@ -45,7 +45,7 @@ impl Strategy for CSIStorageCapacityStrategy {
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let topology = object.at(&["nodeTopology"]).unwrap_or(&Value::Null);
-        workload::label_selector(topology, &Path::new("nodeTopology"), faults);
+        selectors::label_selector(topology, &Path::new("nodeTopology"), faults);
         let class = object.text(&["storageClassName"]);
         faults.invalid_all(&Path::new("storageClassName"), class, names::subdomain(class, false));
         let capacity = object.at(&["capacity"]).and_then(|amount| Quantity::from_json(amount).ok());
@@ -69,12 +69,12 @@ impl Strategy for CSIStorageCapacityStrategy {
         let mut told = Vec::new();
         for (i, expression) in items(topology, "matchExpressions").iter().enumerate() {
             let key = field(expression, "key");
-            if let Some(why) = warnings::old_label(key) {
+            if let Some(why) = template::warnings::old_label(key) {
                 told.push(format!("nodeTopology.matchExpressions[{i}].key: {key} is {why}"));
             }
         }
         for (key, _) in entries(&topology["matchLabels"]) {
-            if let Some(why) = warnings::old_label(key) {
+            if let Some(why) = template::warnings::old_label(key) {
                 told.push(format!("nodeTopology.matchLabels.{key}: {why}"));
             }
         }

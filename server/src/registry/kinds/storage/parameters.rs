@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::super::faults::{Faults, Path};
-use super::super::names;
-use super::super::pod_spec::entries;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::entries;
+use crate::registry::kinds::vocabulary::names;
 
 /// Parameters, at most.
 const COUNT_MAX: usize = 512;

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{items, text as field};
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, not_a_known_field};
-use super::super::{names, warnings};
 use super::parameters;
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{items, text as field};
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct StorageClassStrategy;
 
@@ -90,7 +91,7 @@ impl Strategy for StorageClassStrategy {
         let mut told = Vec::new();
         for (i, term) in terms(object).iter().enumerate() {
             for (j, expression) in items(term, "matchLabelExpressions").iter().enumerate() {
-                if let Some(why) = warnings::old_label(field(expression, "key")) {
+                if let Some(why) = template::warnings::old_label(field(expression, "key")) {
                     told.push(format!("allowedTopologies[{i}].matchLabelExpressions[{j}].key: {why}"));
                 }
             }

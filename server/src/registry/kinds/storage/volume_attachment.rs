@@ -3,14 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::table::{Cell, Column};
-use super::super::faults::{Faults, Path};
-use super::super::fields::{has, items, text as field};
-use super::super::metadata::OwnMetadata;
-use super::super::pod_spec::entries;
-use super::super::print::{AGE, NAME, age, column, text};
-use super::super::strategy::{Part, Strategy, keep, not_a_known_field};
-use super::super::{claim_spec, names, persistent_source};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{entries, has, items, text as field};
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) struct VolumeAttachmentStrategy;
 
@@ -62,7 +62,7 @@ impl Strategy for VolumeAttachmentStrategy {
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
         let path = Path::new("spec");
-        persistent_source::driver(field(spec, "attacher"), &path.child("attacher"), faults);
+        template::persistent_source::driver(field(spec, "attacher"), &path.child("attacher"), faults);
         source(&spec["source"], &path.child("source"), faults);
         let node = field(spec, "nodeName");
         faults.invalid_all(&path.child("nodeName"), node, names::subdomain(node, false));
@@ -149,7 +149,7 @@ fn inline(spec: &Value, path: &Path, faults: &mut Faults) {
     if items(spec, "accessModes").is_empty() {
         faults.required(&path.child("accessModes"), "");
     }
-    claim_spec::access_modes(spec, path, faults);
+    template::claim_spec::access_modes(spec, path, faults);
     if !matches!(field(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
         let why = "may only be Retain in the context of inline volumes";
         faults.forbidden(&path.child("persistentVolumeReclaimPolicy"), why);
@@ -157,7 +157,7 @@ fn inline(spec: &Value, path: &Path, faults: &mut Faults) {
     if has(spec, "nodeAffinity") {
         faults.forbidden(&path.child("nodeAffinity"), NOT_HERE);
     }
-    persistent_source::validate(spec, "", false, path, faults);
+    template::persistent_source::validate(spec, "", false, path, faults);
     if !field(spec, "storageClassName").is_empty() {
         faults.forbidden(&path.child("storageClassName"), NOT_HERE);
     }

@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use listwatch_proto::resource::{Kind, Object, Status};
 use serde_json::{Value, json};
 
-use super::super::super::allocation::{AddressRange, Allocation, Claim, Draw, Ground, Sign};
-use super::super::super::faults::{Faults, Path, Shown};
-use super::super::super::names;
-use super::families as family_rules;
-use super::ports::{self, Ports, Refused};
+use super::ports::{Ports, Refused};
 use super::spec::{
     NO_ADDRESS, addresses, families, kind, needs_address, needs_health_port, node_ports, number, set_words, spec,
 };
+use super::{families as family_rules, ports};
+use crate::registry::kinds::allocation::{AddressRange, Allocation, Claim, Draw, Ground, Sign};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
+use crate::registry::kinds::vocabulary::names;
 
 /// The pool of claims of addresses.
 const POOL: &str = "serviceips";
@@ -184,13 +184,13 @@ fn address(
     if asked.is_empty() {
         let own = ranges.iter().filter(|range| range.family() == family);
         let Some(drawn) = own.clone().find_map(|range| range.draw(POOL, draw)) else {
-            let name = super::super::super::faults::quote(service.name());
+            let name = quote(service.name());
             let why = format!("failed to allocate a serviceIP for Service {name}: range is full");
             return Err(Status::internal(format!("Internal error occurred: {why}")));
         };
         // The name of the service stands in the IPAddress, which is judged first.
         if let Some(why) = names::path_segment_name(service.name()).first() {
-            let name = super::super::super::faults::quote(service.name());
+            let name = quote(service.name());
             return Err(refused(format!(
                 "failed to allocate IP: IPAddress.networking.k8s.io \"{drawn}\" is invalid: spec.parentRef.name: Invalid \
                  value: {name}: {why}"
@@ -200,7 +200,7 @@ fn address(
     }
     let failed = |why: &str| refused(format!("failed to allocate IP {asked}: {why}"));
     let Some(address) = family_rules::parsed(asked) else {
-        let why = format!("failed to parse service IP {}", super::super::super::faults::quote(asked));
+        let why = format!("failed to parse service IP {}", quote(asked));
         return Err(Status::internal(format!("Internal error occurred: {why}")));
     };
     let holding: Vec<_> = ranges.iter().filter(|range| range.contains(address)).collect();
@@ -225,8 +225,8 @@ mod tests {
     use rand::SeedableRng;
     use rand::rngs::StdRng;
 
-    use super::super::super::super::allocation::Pools;
     use super::*;
+    use crate::registry::kinds::allocation::Pools;
 
     type Taken = HashSet<(&'static str, String)>;
 

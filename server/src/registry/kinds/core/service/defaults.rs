@@ -3,11 +3,11 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::super::super::fields::{default, has, items_mut, text};
 use super::spec::{
     addresses, families, has_node_ports, is_reached_from_outside, kind, needs_address, needs_health_port, node_ports,
     number, policy, spec,
 };
+use crate::registry::kinds::vocabulary::fields::{default, has, items_mut, text};
 
 /// How long a client stays with one pod, in seconds.
 const AFFINITY_SECONDS: i64 = 10_800;

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use listwatch_proto::resource::{Cause, Object};
 use serde_json::Value;
 
-use super::super::super::addresses::{family, ip};
-use super::super::super::faults::{Faults, Path, Shown};
-use super::super::super::fields::{has, text};
 use super::spec::{NO_ADDRESS, addresses, families, is_headless, kind, policy, set_words, spec};
+use crate::registry::kinds::vocabulary::addresses::{family, ip, parse};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
+use crate::registry::kinds::vocabulary::fields::{has, text};
 
 const POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 
@@ -329,7 +329,7 @@ pub(super) fn join(new: &mut Object) {
 
 /// An address, if it is one.
 pub(super) fn parsed(address: &str) -> Option<IpAddr> {
-    super::super::super::addresses::parse(address)
+    parse(address)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Service: a name and an address for pods, wherever they are.
 //!
-//! * [`rules`]: the strategy; [`defaults`]: what is filled in and what is wiped; [`validation`]: faults;
+//! * [`strategy`]: the strategy; [`defaults`]: what is filled in and what is wiped; [`validation`]: faults;
 //!   [`families`]: addresses, families and their policy; [`warnings`] and [`print`]: what is told and shown
 //! * [`allocation`]: addresses and node ports that the server hands out; [`ports`]: the latter
 
@@ -9,9 +9,9 @@ mod defaults;
 mod families;
 mod ports;
 mod print;
-mod rules;
 mod spec;
+mod strategy;
 mod validation;
 mod warnings;
 
-pub(super) use rules::ServiceStrategy;
+pub(super) use strategy::ServiceStrategy;

@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use listwatch_proto::resource::{Cause, Object, Status};
 use serde_json::Value;
 
-use super::super::super::allocation::Draw;
-use super::super::super::faults::{Faults, Path};
-use super::super::super::fields::{items, items_mut, text};
 use super::spec::{has_node_ports, kind, needs_health_port, node_ports, number, spec};
+use crate::registry::kinds::allocation::Draw;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::{items, items_mut, text};
 
 /// The pool of claims.
 pub(super) const POOL: &str = "servicenodeports";

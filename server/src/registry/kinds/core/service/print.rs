@@ -3,10 +3,10 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::super::table::{Cell, Column};
-use super::super::super::fields::{items, text as word};
-use super::super::super::print::{AGE, NAME, NONE, UNKNOWN, age, column, labels, text};
 use super::spec::{addresses, kind, number, spec, words};
+use crate::registry::kinds::vocabulary::fields::{items, text as word};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, UNKNOWN, age, column, labels, text};
+use crate::registry::table::{Cell, Column};
 
 pub(super) const COLUMNS: &[Column] = &[
     NAME,

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::fields::{items, text};
+use crate::registry::kinds::vocabulary::fields::{items, text};
 
 /// The address that says that there is none.
 pub(super) const NO_ADDRESS: &str = "None";

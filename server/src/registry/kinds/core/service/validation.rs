@@ -3,14 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use super::super::super::faults::{Faults, Path, Shown};
-use super::super::super::fields::{has, items, text};
-use super::super::super::metadata::labels;
-use super::super::super::{addresses, names};
 use super::families;
 use super::spec::{
     addresses as own_addresses, is_headless, is_reached_from_outside, kind, needs_health_port, number, spec, words,
 };
+use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
+use crate::registry::kinds::vocabulary::fields::{has, items, text};
+use crate::registry::kinds::vocabulary::metadata::labels;
+use crate::registry::kinds::vocabulary::{addresses, names};
 
 const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const MODE: &str = "service.kubernetes.io/topology-mode";
@@ -185,7 +185,7 @@ fn port_pairs(own: &Value, path: &Path, faults: &mut Faults) {
     for (i, port) in all.iter().enumerate() {
         if all[..i].iter().any(|other| pair(other, "port") == pair(port, "port")) {
             let (protocol, port) = pair(port, "port");
-            let protocol = super::super::super::faults::quote(&protocol);
+            let protocol = quote(&protocol);
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{protocol},\"AppProtocol\":null,\"Port\":{port},\"TargetPort\":0,\
                  \"NodePort\":0}}"

@@ -2,10 +2,10 @@
 
 use listwatch_proto::resource::Object;
 
-use super::super::super::addresses::{range_warnings, warning};
-use super::super::super::faults::Path;
-use super::super::super::fields::text;
 use super::spec::{NO_ADDRESS, addresses, kind, spec, words};
+use crate::registry::kinds::vocabulary::addresses::{range_warnings, warning};
+use crate::registry::kinds::vocabulary::faults::Path;
+use crate::registry::kinds::vocabulary::fields::text;
 
 const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 

@@ -1,0 +1,152 @@
+//! ConfigMap: settings for pods.
+
+use listwatch_proto::resource::Object;
+use serde_json::Value;
+
+use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields::entries;
+use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
+use crate::registry::table::{Cell, Column};
+
+pub(super) struct ConfigMapStrategy;
+
+/// Bytes of all values together.
+const BYTES_MAX: usize = 1 << 20;
+
+const COLUMNS: &[Column] = &[
+    NAME,
+    column(
+        "Data",
+        "string",
+        "Data contains the configuration data. Each key must consist of alphanumeric characters, '-', '_' or '.'. Values \
+         with non-UTF-8 byte sequences must use the BinaryData field. The keys stored in Data must not overlap with the \
+         keys in the BinaryData field, this is enforced during validation process.",
+        0,
+    ),
+    AGE,
+];
+
+impl Strategy for ConfigMapStrategy {
+    fn schema(&self) -> &'static str {
+        "core/v1.ConfigMap"
+    }
+
+    fn default(&self, _object: &mut Object) {}
+
+    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
+
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        let (data, binary) = (part(object, "data"), part(object, "binaryData"));
+        let mut bytes = 0;
+        for (key, value) in entries(data) {
+            let path = Path::new("data").key(key);
+            faults.invalid_all(&path, key, names::config_key(key));
+            if binary.get(key).is_some() {
+                faults.invalid(&path, key, "duplicate of key present in binaryData");
+            }
+            bytes += value.as_str().map_or(0, str::len);
+        }
+        for (key, value) in entries(binary) {
+            faults.invalid_all(&Path::new("binaryData").key(key), key, names::config_key(key));
+            bytes += value.as_str().map_or(0, base64_bytes);
+        }
+        if bytes > BYTES_MAX {
+            faults.too_long(&Path::new(""), BYTES_MAX);
+        }
+    }
+
+    fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        if old.flag(&["immutable"]) {
+            const WHY: &str = "field is immutable when `immutable` is set";
+            if !new.flag(&["immutable"]) {
+                faults.forbidden(&Path::new("immutable"), WHY);
+            }
+            for key in ["data", "binaryData"] {
+                if part(new, key) != part(old, key) {
+                    faults.forbidden(&Path::new(key), WHY);
+                }
+            }
+        }
+        self.validate_create(new, faults);
+    }
+
+    fn own_metadata(&self) -> OwnMetadata {
+        OwnMetadata::Whole
+    }
+
+    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::subdomain(name, prefix)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        not_a_known_field(path)
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        COLUMNS
+    }
+
+    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
+        let keys = ["data", "binaryData"].iter().map(|key| entries(part(object, key)).count()).sum::<usize>();
+        vec![text(object.name()), Cell::Int(i64::try_from(keys).unwrap_or(i64::MAX)), age(object, now)]
+    }
+}
+
+fn part<'a>(object: &'a Object, key: &str) -> &'a Value {
+    object.at(&[key]).unwrap_or(&Value::Null)
+}
+
+/// How many bytes a base64 text stands for.
+fn base64_bytes(text: &str) -> usize {
+    let digits = text.bytes().filter(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/')).count();
+    digits * 3 / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(new: Value, old: Option<Value>) -> Vec<String> {
+        let mut faults = Faults::new();
+        let new = Object::from_value(new).expect("a map");
+        match old {
+            None => ConfigMapStrategy.validate_create(&new, &mut faults),
+            Some(old) => {
+                let old = Object::from_value(old).expect("a map");
+                ConfigMapStrategy.validate_update(Part::Main, &new, &old, &mut faults);
+            }
+        }
+        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+    }
+
+    #[test]
+    fn keys_and_size_are_checked() {
+        assert!(told(json!({"data": {"a": "1"}, "binaryData": {"b": "AAAA"}}), None).is_empty());
+        let doubled = told(json!({"data": {"a": "1"}, "binaryData": {"a": "AAAA"}}), None);
+        assert_eq!(doubled, ["data[a]: Invalid value: \"a\": duplicate of key present in binaryData"]);
+        let big = told(json!({"data": {"a": "x".repeat(BYTES_MAX + 1)}}), None);
+        assert_eq!(big, [": Too long: may not be more than 1048576 bytes"]);
+        assert!(told(json!({"data": {"a": "x".repeat(BYTES_MAX)}}), None).is_empty());
+        assert_eq!((base64_bytes("AA=="), base64_bytes("AAA="), base64_bytes("AAAA")), (1, 2, 3));
+    }
+
+    #[test]
+    fn what_is_immutable_stays_so() {
+        let old = json!({"data": {"a": "1"}, "immutable": true});
+        assert!(told(old.clone(), Some(old.clone())).is_empty());
+        let why = "Forbidden: field is immutable when `immutable` is set";
+        assert_eq!(told(json!({"data": {"a": "2"}}), Some(old)), [format!("immutable: {why}"), format!("data: {why}")]);
+    }
+}

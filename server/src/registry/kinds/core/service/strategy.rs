@@ -1,0 +1,92 @@
+//! The strategy of Service.
+
+use listwatch_proto::resource::Object;
+use serde_json::json;
+
+use super::allocation::ServiceAllocation;
+use super::{defaults, print, validation, warnings};
+use crate::registry::kinds::allocation::Allocation;
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::vocabulary::faults::Faults;
+use crate::registry::kinds::vocabulary::names;
+use crate::registry::table::{Cell, Column};
+
+pub(in super::super) struct ServiceStrategy;
+
+impl Strategy for ServiceStrategy {
+    fn schema(&self) -> &'static str {
+        "core/v1.Service"
+    }
+
+    fn default(&self, object: &mut Object) {
+        defaults::apply(object);
+    }
+
+    fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
+        object.0.insert("status".to_owned(), json!({"loadBalancer": {}}));
+        Ok(())
+    }
+
+    fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
+        match part {
+            Part::Status => keep(new, old, &["spec"]),
+            Part::Main | Part::Finalize => {
+                keep(new, old, &["status"]);
+                defaults::drop_what_the_type_lacks(new, old);
+            }
+        }
+    }
+
+    fn validate_create(&self, object: &Object, faults: &mut Faults) {
+        validation::service(object, None, faults);
+    }
+
+    fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        if part == Part::Status {
+            validation::status(new, old, faults);
+        } else {
+            validation::change(new, old, faults);
+            validation::service(new, Some(old), faults);
+        }
+    }
+
+    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::label(name, prefix)
+    }
+
+    fn warnings(&self, object: &Object) -> Vec<String> {
+        warnings::of(object)
+    }
+
+    fn update_warnings(&self, part: Part, new: &Object, _old: &Object) -> Vec<String> {
+        if part == Part::Status { warnings::of_status(new) } else { warnings::of(new) }
+    }
+
+    fn allocation(&self) -> Option<&'static dyn Allocation> {
+        Some(&ServiceAllocation)
+    }
+
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        true
+    }
+
+    fn tells_what_it_deleted(&self) -> bool {
+        true
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &["spec.clusterIP", "spec.type"]
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        print::COLUMNS
+    }
+
+    fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
+        print::cells(object, now)
+    }
+}
