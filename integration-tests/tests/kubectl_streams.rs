@@ -127,6 +127,17 @@ async fn commands_run_in_containers() -> anyhow::Result<()> {
     end(&mut attached);
     assert!(line.starts_with("tick "), "{line:?}");
 
+    // A command whose client goes works off what it was given.
+    let slow = ["exec", "talker", "--", "sh", "-c", "echo on; sleep 1; echo more; touch worked-off.txt"];
+    let mut left = shell.command(&slow).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    BufReader::new(left.stdout.take().expect("piped")).read_line(&mut line)?;
+    end(&mut left);
+    eventually(LIMIT, "the command has ended its work", || async {
+        let found = shell.output(&["exec", "talker", "--", "ls", "worked-off.txt"]);
+        if found.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&found.stderr).into_owned()) }
+    })
+    .await;
+
     let refused = shell.output(&["get", "--raw", "/api/v1/namespaces/default/pods/web/proxy/"]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("pods/proxy is not served"), "{said}");

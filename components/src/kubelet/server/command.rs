@@ -1,7 +1,8 @@
 //! A command beside a container, or the container's own output, over a WebSocket.
 //!
-//! Invariants: a command is killed when its client goes; every byte that it has written goes out before its end is
-//! told; no more waits for a slow client than a few messages.
+//! Invariants: a command whose client goes works off what it was given, for a limited time, then it is killed (one in a
+//! terminal at once: the line is hung up); every byte that it has written goes out before its end is told; no more waits
+//! for a slow client than a few messages.
 
 use std::{future::Future, io, pin::pin, time::Duration};
 
@@ -38,8 +39,21 @@ const SILENCE_MAX: Duration = Duration::from_millis(200);
 /// How long a client may take to read the last messages.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Lets a client follow a command to its end. `closes`: the client can end standard input by itself.
-pub(super) async fn follow(socket: Socket, outcome: io::Result<Session>, closes: bool) {
+/// How long a command may work on without its client: those that send something and go (`tar x` with an archive that is
+/// sent in one piece) count on it, and container runtimes let commands run on. No longer, so that nothing is left behind.
+const AFTERLIFE: Duration = Duration::from_secs(30);
+
+/// How a client deals with a command.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ways {
+    /// The client can end standard input by itself.
+    pub(super) closes_input: bool,
+    /// The command is in a terminal.
+    pub(super) terminal: bool,
+}
+
+/// Lets a client follow a command to its end.
+pub(super) async fn follow(socket: Socket, outcome: io::Result<Session>, ways: Ways) {
     let (sink, mut from_client) = socket.split();
     let stream = &mut from_client;
     let (out, queue) = mpsc::channel(MESSAGES_WAITING);
@@ -54,7 +68,7 @@ pub(super) async fn follow(socket: Socket, outcome: io::Result<Session>, closes:
         };
         let (input, queued) = mpsc::channel(MESSAGES_WAITING);
         let (size, mut sizes) = watch::channel((0, 0));
-        let reading = read(stream, (stdin.is_some(), closes), input, size);
+        let reading = read(stream, (stdin.is_some(), ways.closes_input), input, size);
         let writing = write(stdin, queued);
         let (over, ended) = watch::channel(false);
         // So that a client knows that it is connected before there is any output.
@@ -65,20 +79,37 @@ pub(super) async fn follow(socket: Socket, outcome: io::Result<Session>, closes:
             pump(channels::STDERR, stderr, out.clone(), ended),
         );
         let (mut reading, mut writing, mut outputs) = (pin!(reading), pin!(writing), pin!(outputs));
-        let (mut written, mut read_out, mut resizes) = (false, false, true);
+        let (mut written, mut read_out, mut resizes, mut gone) = (false, false, true, false);
+        let mut afterlife = pin!(tokio::time::sleep(AFTERLIFE));
         let code = loop {
-            tokio::select! {
+            let left = tokio::select! {
                 code = process.wait() => break code,
-                () = &mut reading => return,
-                () = &mut writing, if !written => written = true,
-                _ = &mut outputs, if !read_out => read_out = true,
-                changed = sizes.changed(), if resizes => match changed {
-                    Ok(()) => resize(process.as_ref(), *sizes.borrow_and_update()),
-                    Err(_) => resizes = false,
-                },
+                // What is on its way to standard input still gets there, then it ends.
+                () = &mut reading, if !gone => true,
+                () = out.closed(), if !gone => true,
+                () = &mut afterlife, if gone => return,
+                () = &mut writing, if !written => { written = true; false }
+                _ = &mut outputs, if !read_out => { read_out = true; false }
+                changed = sizes.changed(), if resizes => {
+                    match changed {
+                        Ok(()) => resize(process.as_ref(), *sizes.borrow_and_update()),
+                        Err(_) => resizes = false,
+                    }
+                    false
+                }
+            };
+            if left && ways.terminal {
+                return;
+            }
+            if left {
+                gone = true;
+                afterlife.as_mut().reset(tokio::time::Instant::now() + AFTERLIFE);
             }
         };
         over.send_replace(true);
+        if gone {
+            return;
+        }
         if !read_out {
             tokio::select! {
                 _ = outputs => {}
@@ -131,11 +162,11 @@ async fn goodbye(stream: &mut SplitStream<Socket>) {
 
 /// The work, and the sending until its last message is out, or the client has had its time.
 async fn both(working: impl Future<Output = ()>, sending: impl Future<Output = ()>) {
-    let mut sending = pin!(sending);
+    let (mut working, mut sending) = (pin!(working), pin!(sending));
     tokio::select! {
-        () = working => {}
-        // The client takes nothing any more.
-        () = &mut sending => return,
+        () = &mut working => {}
+        // The client takes nothing any more, which the work notices.
+        () = &mut sending => return working.await,
     }
     if tokio::time::timeout(PATIENCE, sending).await.is_err() {
         tracing::debug!("a client did not read the end of a command");
@@ -202,7 +233,8 @@ async fn write(stdin: Option<Input>, mut input: mpsc::Receiver<Bytes>) {
     let _ = stdin.shutdown().await;
 }
 
-/// Sends an output to its end, or until it is silent after the command's.
+/// Sends an output to its end, or until it is silent after the command's. What a client that has gone would have got is
+/// read all the same, so that the command is not held up.
 async fn pump(channel: u8, output: Option<Output>, out: mpsc::Sender<Bytes>, mut ended: watch::Receiver<bool>) {
     let Some(mut output) = output else { return };
     let mut buffer = vec![0; CHUNK_BYTES];
@@ -215,9 +247,8 @@ async fn pump(channel: u8, output: Option<Output>, out: mpsc::Sender<Bytes>, mut
         match read {
             Ok(0) | Err(_) => return,
             Ok(n) => {
-                if out.send(channels::message(channel, &buffer[..n])).await.is_err() {
-                    return;
-                }
+                // Refused means that the client has gone.
+                let _ = out.send(channels::message(channel, &buffer[..n])).await;
             }
         }
     }

@@ -39,12 +39,12 @@ pub(super) async fn exec(
         RuntimeError::Unsupported(why) => bad(why),
         error => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     })?;
-    let closes = upgrade.protocol == channels::PROTOCOLS[0];
+    let ways = command::Ways { closes_input: upgrade.protocol == channels::PROTOCOLS[0], terminal: asked.tty };
     let (response, socket) = upgrade.accept();
     // Ends with the client's connection, which the server's stop closes.
     tokio::spawn(async move {
         match socket.await {
-            Ok(socket) => command::follow(socket, session, closes).await,
+            Ok(socket) => command::follow(socket, session, ways).await,
             Err(error) => tracing::debug!(%error, "a client of a command went before it began"),
         }
     });
