@@ -181,7 +181,12 @@ impl Status {
 
     /// `Pod "a" is invalid: …`, with the faults listed as upstream lists them.
     pub fn invalid(kind: &'static Kind, name: &str, causes: Vec<Cause>) -> Self {
-        let full = if kind.group.is_empty() { kind.kind.to_owned() } else { format!("{}.{}", kind.kind, kind.group) };
+        Self::invalid_as(kind.kind, kind.group, name, causes)
+    }
+
+    /// The same for what no registry keeps and no [`Kind`] names, such as a review.
+    pub fn invalid_as(kind: &str, group: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let full = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let mut faults: Vec<String> = Vec::with_capacity(causes.len());
         for fault in causes.iter().map(|c| format!("{}: {}", c.field, c.message)) {
             // A fault told by two rules is named once, though both causes are listed.
@@ -190,10 +195,15 @@ impl Status {
             }
         }
         let list = if let [one] = faults.as_slice() { one.clone() } else { format!("[{}]", faults.join(", ")) };
-        let mut status = Self::of(kind, name, Reason::Invalid, format!("{full} \"{name}\" is invalid: {list}"));
-        status.kind = kind.kind.to_owned();
+        let mut status = Self::new(Reason::Invalid, format!("{full} \"{name}\" is invalid: {list}"));
+        (status.group, status.kind, status.name) = (group.to_owned(), kind.to_owned(), name.to_owned());
         status.causes = causes;
         status
+    }
+
+    /// `ListOptions.meta.k8s.io "" is invalid: …`: faults of a request's options.
+    pub fn invalid_options(form: &str, causes: Vec<Cause>) -> Self {
+        Self::invalid_as(form, "meta.k8s.io", "", causes)
     }
 
     /// A request that cannot be understood.

@@ -22,7 +22,6 @@ mod gate;
 mod impersonation;
 mod node;
 mod rbac;
-mod refusal;
 mod review;
 pub mod service_account;
 mod token;
@@ -33,5 +32,3 @@ pub use authorizer::{AuthorizationMode, Authorizer};
 pub use claims::{CLIENT_BYTES_MAX, context};
 pub use gate::{Gate, Unjudged, guard};
 pub use token::{TokenFileError, Tokens};
-
-use refusal::invalid;

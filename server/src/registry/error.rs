@@ -54,13 +54,3 @@ fn expired(message: &str, oldest: i64, current: i64) -> Status {
 pub(super) fn not_served() -> Status {
     Status::new(Reason::MethodNotAllowed, "the server does not allow this method on the requested resource")
 }
-
-/// 422: faults of a request's options, told as those of an object of `meta.k8s.io`.
-pub(super) fn invalid_options(form: &str, causes: Vec<Cause>) -> Status {
-    let faults: Vec<_> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
-    let list = if let [one] = faults.as_slice() { one.clone() } else { format!("[{}]", faults.join(", ")) };
-    let mut status = Status::new(Reason::Invalid, format!("{form}.meta.k8s.io \"\" is invalid: {list}"));
-    (status.group, status.kind) = ("meta.k8s.io".to_owned(), form.to_owned());
-    status.causes = causes;
-    status
-}

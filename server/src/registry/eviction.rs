@@ -4,7 +4,7 @@
 //! judged, and only then the pod is deleted. Nobody sees a budget spent for a pod that was not to go.
 
 use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status, time};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::body::{self, Expected};
 use super::current::{Current, ROUNDS_MAX};
@@ -13,8 +13,8 @@ use super::kinds::{covers_pod, goes_free, needs_no_budget, spend_budget};
 use super::stored::encode;
 use super::update::too_busy;
 use super::{
-    Change, ChangeVerb, Commit, DeleteOptions, Propagation, Registry, RequestContext, StoredObject, Target, Write,
-    WriteOptions, Written,
+    Change, ChangeVerb, Commit, DeleteOptions, Registry, RequestContext, StoredObject, Target, Write, WriteOptions,
+    Written,
 };
 use crate::storage::KeyRange;
 
@@ -182,47 +182,18 @@ fn set_disruption_target(pod: &mut Object, now: &str) {
 
 /// How the pod shall be deleted.
 fn delete_options(eviction: &Object, dry_run: bool) -> Result<DeleteOptions, Status> {
-    let text = |path: &[&str]| {
-        let path = [&["deleteOptions"], path].concat();
-        Some(eviction.text(&path)).filter(|text| !text.is_empty()).map(str::to_owned)
-    };
-    if eviction.flag(&["deleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"]) {
-        let why = "can not be set for pod eviction, try after removing the option";
-        let message = format!("Invalid value: true: {why}");
-        let field = "deleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential";
-        return Err(invalid("Eviction.policy", eviction.name(), "FieldValueInvalid", field, message));
+    const UNSAFE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+    let asked = eviction.at(&["deleteOptions"]).cloned().and_then(|asked| Object::from_value(asked).ok());
+    let asked = asked.unwrap_or_default();
+    if asked.flag(&[UNSAFE]) {
+        let cause = Cause {
+            reason: "FieldValueInvalid".to_owned(),
+            message: "Invalid value: true: can not be set for pod eviction, try after removing the option".to_owned(),
+            field: format!("deleteOptions.{UNSAFE}"),
+        };
+        return Err(Status::invalid_as("Eviction", "policy", eviction.name(), vec![cause]));
     }
-    let refused = |field: &str, message: String| {
-        Err(invalid("DeleteOptions.meta.k8s.io", "", "FieldValueNotSupported", field, message))
-    };
-    let propagation = match text(&["propagationPolicy"]).as_deref() {
-        None if eviction.flag(&["deleteOptions", "orphanDependents"]) => Some(Propagation::Orphan),
-        None => None,
-        Some("Background") => Some(Propagation::Background),
-        Some("Foreground") => Some(Propagation::Foreground),
-        Some("Orphan") => Some(Propagation::Orphan),
-        Some(other) => {
-            let supported = "supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\"";
-            return refused("propagationPolicy", format!("Unsupported value: {other:?}: {supported}"));
-        }
-    };
-    let words = eviction.at(&["deleteOptions", "dryRun"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if let Some(other) = words.iter().find(|word| **word != "All") {
-        return refused("dryRun", format!("Unsupported value: [{other}]: supported values: \"All\""));
-    }
-    Ok(DeleteOptions {
-        uid: text(&["preconditions", "uid"]),
-        resource_version: text(&["preconditions", "resourceVersion"]),
-        grace_period_seconds: eviction.int(&["deleteOptions", "gracePeriodSeconds"]),
-        propagation,
-        dry_run: dry_run || !words.is_empty(),
-    })
-}
-
-fn invalid(what: &str, name: &str, reason: &str, field: &str, message: String) -> Status {
-    let mut status = Status::new(Reason::Invalid, format!("{what} \"{name}\" is invalid: {field}: {message}"));
-    let (kind, group) = what.split_once('.').unwrap_or((what, ""));
-    (status.name, status.kind, status.group) = (name.to_owned(), kind.to_owned(), group.to_owned());
-    status.causes = vec![Cause { reason: reason.to_owned(), message, field: field.to_owned() }];
-    status
+    let mut options = DeleteOptions::judged(&asked)?;
+    options.dry_run |= dry_run;
+    Ok(options)
 }

@@ -11,7 +11,7 @@ use super::admission::AdmissionPlugins;
 use super::answered::is_kept;
 use super::cache::Caches;
 use super::custom::{Definitions, custom};
-use super::error::{invalid_options, not_served};
+use super::error::not_served;
 use super::event_leases::EventLeases;
 use super::kinds::{SCALE_COLUMNS, quoted, scale_cells, strategy};
 use super::{
@@ -245,7 +245,7 @@ impl Registry {
             _ => {}
         }
         if !faults.is_empty() {
-            return Err(invalid_options("PatchOptions", faults));
+            return Err(Status::invalid_options("PatchOptions", faults));
         }
         self.ready().await?;
         let target = named(target)?;
@@ -336,12 +336,12 @@ impl Registry {
         StoredObject::of(kind, blank, revision)
     }
 
-    /// The body of a delete as what it asks, over what was asked beside it.
+    /// The body of a delete as what it asks.
     ///
     /// # Errors
-    /// `BadRequest` for a body that is no `DeleteOptions`.
-    pub(crate) fn read_delete_options(json: &[u8]) -> Result<Object, Status> {
-        super::body::read_delete_options(json)
+    /// `BadRequest` for a body that is no `DeleteOptions`, `Invalid` for one that asks what cannot be.
+    pub(crate) fn read_delete_options(json: &[u8]) -> Result<DeleteOptions, Status> {
+        DeleteOptions::judged(&super::body::read_delete_options(json)?)
     }
 
     /// An object in Kubernetes' protobuf form, as JSON.
@@ -450,7 +450,7 @@ impl Registry {
     async fn begin(&self, form: &str, options: &WriteOptions) -> Result<(), Status> {
         let faults = manager_faults(&options.field_manager);
         if !faults.is_empty() {
-            return Err(invalid_options(form, faults));
+            return Err(Status::invalid_options(form, faults));
         }
         self.ready().await
     }

@@ -28,6 +28,7 @@ mod current;
 mod custom;
 mod delete;
 mod delete_collection;
+mod delete_options;
 mod difference;
 mod engine_store;
 mod error;
@@ -61,6 +62,7 @@ pub use access::{Asked, Attributes, Change, ChangeVerb, Decision, ResourceAttrib
 pub use admission::{AdmissionPlugin, AdmissionPlugins};
 pub use api_service::ApiService;
 pub(crate) use custom::Kinds;
+pub(crate) use delete_options::is_dry_run;
 pub use engine_store::EngineStore;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
 pub use kinds::{AddressRange, Pools};

@@ -184,6 +184,18 @@ pub enum Propagation {
     Orphan,
 }
 
+impl Propagation {
+    /// The policy of upstream's word; `None` = there is none of that name.
+    pub fn named(word: &str) -> Option<Propagation> {
+        match word {
+            "Background" => Some(Propagation::Background),
+            "Foreground" => Some(Propagation::Foreground),
+            "Orphan" => Some(Propagation::Orphan),
+            _ => None,
+        }
+    }
+}
+
 /// How delete is done.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct DeleteOptions {

@@ -70,14 +70,11 @@ pub(super) fn delete_options(request: &v1::DeleteRequest) -> Result<DeleteOption
     };
     let propagation = match request.propagation_policy.as_str() {
         "" => None,
-        "Background" => Some(Propagation::Background),
-        "Foreground" => Some(Propagation::Foreground),
-        "Orphan" => Some(Propagation::Orphan),
-        other => {
+        word => Some(Propagation::named(word).ok_or_else(|| {
             let message =
-                format!("propagation_policy: {other:?} is not one of \"Background\", \"Foreground\", \"Orphan\"");
-            return Err(Status::bad_request(message));
-        }
+                format!("propagation_policy: {word:?} is not one of \"Background\", \"Foreground\", \"Orphan\"");
+            Status::bad_request(message)
+        })?),
     };
     let grace_period_seconds = request.grace_period_seconds;
     if grace_period_seconds.is_some_and(|s| s < 0) {

@@ -7,9 +7,10 @@ use http::{HeaderMap, header};
 use listwatch_proto::resource::{Kind, Reason, Status};
 use serde_json::Value;
 
-use crate::registry::{DeleteOptions, PatchKind, Propagation, Registry};
+use crate::registry::{DeleteOptions, PatchKind, Registry};
 
-use super::{query, yaml};
+use super::query::Query;
+use super::yaml;
 
 /// The largest body (Kubernetes 1.36: 3 MiB).
 const BODY_BYTES_MAX: usize = 3 << 20;
@@ -103,52 +104,32 @@ pub(super) fn from_yaml(bytes: &[u8]) -> Result<Bytes, Status> {
     }
 }
 
-/// What the body of a delete asks, over what the parameters ask.
+/// What the body of a delete asks. Where there is one, the parameters say nothing (upstream's rule).
 ///
 /// # Errors
-/// `BadRequest` for a body that is no `DeleteOptions`.
+/// `BadRequest` for a body that is no `DeleteOptions`, `Invalid` for one that asks what cannot be.
 pub(super) fn delete_options(
     kind: &'static Kind,
     headers: &HeaderMap,
     bytes: Bytes,
-    mut options: DeleteOptions,
+    query: &Query,
 ) -> Result<DeleteOptions, Status> {
     if bytes.is_empty() {
-        return Ok(options);
+        return query.delete_options();
     }
-    let json = object(kind, headers, bytes)?;
-    let asked = Registry::read_delete_options(&json)?;
-    let text = |path: &[&str]| Some(asked.text(path)).filter(|t| !t.is_empty()).map(str::to_owned);
-    if let Some(seconds) = asked.int(&["gracePeriodSeconds"]) {
-        options.grace_period_seconds = Some(seconds);
-    }
-    if let Some(policy) = asked.at(&["propagationPolicy"]).and_then(Value::as_str) {
-        options.propagation = Some(query::propagation(policy)?);
-        if asked.at(&["orphanDependents"]).is_some_and(|asked| !asked.is_null()) {
-            return Err(query::two_propagations(policy));
-        }
-    }
-    if asked.flag(&["orphanDependents"]) {
-        options.propagation = Some(Propagation::Orphan);
-    }
-    options.uid = text(&["preconditions", "uid"]).or(options.uid);
-    options.resource_version = text(&["preconditions", "resourceVersion"]).or(options.resource_version);
-    let dry_run = asked.at(&["dryRun"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if let Some(other) = dry_run.iter().find(|word| **word != "All") {
-        return Err(query::unknown_dry_run("DeleteOptions", other.as_str().unwrap_or_default()));
-    }
-    options.dry_run |= !dry_run.is_empty();
-    Ok(options)
+    Registry::read_delete_options(&object(kind, headers, bytes)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::Propagation;
 
     fn read_options(body: &str) -> Result<DeleteOptions, (u16, String)> {
         let pods = Kind::by_name("pod").expect("known");
         let bytes = Bytes::copy_from_slice(body.as_bytes());
-        delete_options(pods, &HeaderMap::new(), bytes, DeleteOptions::default()).map_err(|s| (s.code, s.message))
+        delete_options(pods, &HeaderMap::new(), bytes, &Query::read("dryRun=All&gracePeriodSeconds=5"))
+            .map_err(|s| (s.code, s.message))
     }
 
     #[test]
@@ -165,7 +146,9 @@ mod tests {
             dry_run: true,
         };
         assert_eq!(options, Ok(expected));
-        assert_eq!(read_options(""), Ok(DeleteOptions::default()));
+        let of_query = DeleteOptions { grace_period_seconds: Some(5), dry_run: true, ..DeleteOptions::default() };
+        assert_eq!(read_options(""), Ok(of_query));
+        assert_eq!(read_options("{}"), Ok(DeleteOptions::default()), "a body stands in the place of the parameters");
         for wrong in [
             r#"{"dryRun":"All"}"#,
             r#"{"gracePeriodSeconds":"x"}"#,

@@ -7,7 +7,7 @@ use http::{HeaderValue, header};
 use listwatch_proto::resource::{Cause, Status, parse_time};
 use tokio_util::sync::CancellationToken;
 
-use super::query::{self, Query};
+use super::query::Query;
 use crate::kubelets::{Kubelets, LogQuery, open_log};
 use crate::registry::{Registry, RequestContext, Target};
 
@@ -57,7 +57,7 @@ fn log_query(registry: &Registry, query: &Query) -> Result<LogQuery, Status> {
     let fault = |field: &str, value: i64, why: &str| {
         let message = format!("Invalid value: {value}: {why}");
         let cause = Cause { reason: "FieldValueInvalid".to_owned(), field: field.to_owned(), message };
-        query::invalid("PodLogOptions", vec![cause])
+        Status::invalid_options("PodLogOptions", vec![cause])
     };
     match (read.tail_lines, read.since_seconds, read.limit_bytes) {
         (Some(lines), ..) if lines < 0 => Err(fault("tailLines", lines, "must be greater than or equal to 0")),

@@ -65,18 +65,16 @@ impl Ask<'_> {
     }
 
     pub(super) async fn delete(&self, request: Request) -> Result<Response, Status> {
-        let options = self.query.delete_options()?;
         let headers = request.headers().clone();
-        let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, options)?;
+        let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, self.query)?;
         let deleted = self.registry.delete(self.context, self.target, &options).await?;
         self.deleted(&deleted, options.dry_run)
     }
 
     pub(super) async fn delete_collection(&self, request: Request) -> Result<Response, Status> {
         let list = self.query.list_of_deletion()?;
-        let options = self.query.delete_options()?;
         let headers = request.headers().clone();
-        let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, options)?;
+        let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, self.query)?;
         let page = self.registry.delete_collection(self.context, self.target, &list, &options).await?;
         page_of(self.registry, self.target, page, self.form, self.carried)
     }

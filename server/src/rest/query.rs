@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use listwatch_proto::resource::{Cause, Reason, Status};
+use listwatch_proto::resource::{Cause, Object, Status};
 
-use crate::registry::{DeleteOptions, FieldValidation, ListOptions, Propagation, WatchOptions, WriteOptions};
+use crate::registry::{DeleteOptions, FieldValidation, ListOptions, WatchOptions, WriteOptions, is_dry_run};
 
 /// The parameters, in order. Of several of one name the first counts.
 #[derive(Debug, Default)]
@@ -183,7 +183,7 @@ impl Query {
                 }
             }
         }
-        if faults.is_empty() { Ok(()) } else { Err(invalid("ListOptions", faults)) }
+        if faults.is_empty() { Ok(()) } else { Err(Status::invalid_options("ListOptions", faults)) }
     }
 
     /// The revision that a GET of one object names: not older than it.
@@ -209,7 +209,10 @@ impl Query {
             other => {
                 let message =
                     format!("Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
-                return Err(invalid(form, vec![fault("FieldValueNotSupported", "fieldValidation", message)]));
+                return Err(Status::invalid_options(
+                    form,
+                    vec![fault("FieldValueNotSupported", "fieldValidation", message)],
+                ));
             }
         };
         Ok(WriteOptions {
@@ -220,11 +223,8 @@ impl Query {
     }
 
     fn dry_run(&self, form: &str) -> Result<bool, Status> {
-        match self.given("dryRun") {
-            None => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => Err(unknown_dry_run(form, other)),
-        }
+        let words: Vec<&str> = self.all("dryRun").collect();
+        is_dry_run(&words).map_err(|fault| Status::invalid_options(form, vec![fault]))
     }
 
     /// Whether an apply takes fields over from other managers.
@@ -232,50 +232,29 @@ impl Query {
         self.flag("force").unwrap_or(false)
     }
 
-    /// How a delete is done, where the body says nothing.
+    /// How a delete is done, where there is no body.
     pub(super) fn delete_options(&self) -> Result<DeleteOptions, Status> {
-        Ok(DeleteOptions {
-            uid: None,
-            resource_version: None,
-            grace_period_seconds: self.int("gracePeriodSeconds")?,
-            propagation: match self.text("propagationPolicy") {
-                "" => None,
-                text => Some(propagation(text)?),
-            },
-            dry_run: self.dry_run("DeleteOptions")?,
-        })
+        let mut asked = Object::default();
+        if let Some(seconds) = self.int("gracePeriodSeconds")? {
+            asked.set(&["gracePeriodSeconds"], seconds);
+        }
+        if let Some(policy) = self.given("propagationPolicy") {
+            asked.set(&["propagationPolicy"], policy);
+        }
+        if let Some(orphan) = self.flag("orphanDependents") {
+            asked.set(&["orphanDependents"], orphan);
+        }
+        asked.set(&["dryRun"], self.all("dryRun").collect::<Vec<_>>());
+        for condition in ["uid", "resourceVersion"] {
+            asked.set(&["preconditions", condition], self.text(condition));
+        }
+        DeleteOptions::judged(&asked)
     }
 
     /// Which form of the object a row of a table carries: `None`, `Metadata` or `Object`.
     pub(super) fn include_object(&self) -> &str {
         self.text("includeObject")
     }
-}
-
-/// 422: a dry run of another word than `All`.
-pub(super) fn unknown_dry_run(options: &str, word: &str) -> Status {
-    let message = format!("Unsupported value: [{word:?}]: supported values: \"All\"");
-    invalid(options, vec![fault("FieldValueNotSupported", "dryRun", message)])
-}
-
-/// The policy of a word.
-pub(super) fn propagation(text: &str) -> Result<Propagation, Status> {
-    match text {
-        "Background" => Ok(Propagation::Background),
-        "Foreground" => Ok(Propagation::Foreground),
-        "Orphan" => Ok(Propagation::Orphan),
-        other => {
-            let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
-            let message = format!("Unsupported value: {other:?}: supported values: {supported}");
-            Err(invalid("DeleteOptions", vec![fault("FieldValueNotSupported", "propagationPolicy", message)]))
-        }
-    }
-}
-
-/// 422: the old way and the new way to say what becomes of dependents, in one request.
-pub(super) fn two_propagations(policy: &str) -> Status {
-    let message = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
-    invalid("DeleteOptions", vec![fault("FieldValueInvalid", "propagationPolicy", message)])
 }
 
 /// A revision as a parameter names it; nothing and 0 are 0.
@@ -328,17 +307,6 @@ fn forbidden(why: &str) -> Cause {
 fn unsupported(value: &str, supported: &str) -> Cause {
     let message = format!("Unsupported value: {value:?}: supported values: {supported}");
     fault("FieldValueNotSupported", "resourceVersionMatch", message)
-}
-
-/// A fault of the request's options, told as one of an object `meta.k8s.io`.
-pub(super) fn invalid(options: &str, causes: Vec<Cause>) -> Status {
-    let faults: Vec<_> = causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
-    let list = if let [one] = faults.as_slice() { one.clone() } else { format!("[{}]", faults.join(", ")) };
-    let mut status = Status::new(Reason::Invalid, format!("{options}.meta.k8s.io \"\" is invalid: {list}"));
-    status.group = "meta.k8s.io".to_owned();
-    status.kind = options.to_owned();
-    status.causes = causes;
-    status
 }
 
 #[cfg(test)]

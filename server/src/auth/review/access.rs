@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use listwatch_proto::resource::{Cause, Object, Status};
 use serde_json::Value;
 
-use super::super::invalid;
 use crate::registry::{Asked, Attributes, Registry, RequestContext, ResourceAttributes, User};
 
 const GROUP: &str = "authorization.k8s.io";
@@ -56,7 +55,7 @@ pub(in super::super) async fn own(
 async fn answer(registry: &Registry, user: &User, review: &mut Object, faults: Vec<Cause>) -> Result<(), Status> {
     if !faults.is_empty() {
         // The kind is lost on upstream's way to this check.
-        return Err(invalid(GROUP, "", "", faults));
+        return Err(Status::invalid_as("", GROUP, "", faults));
     }
     let decision = registry.decide(user, &attributes_of(review)).await?;
     let mut status = serde_json::Map::new();

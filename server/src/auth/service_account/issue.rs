@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status, time};
 use serde_json::{Value, json};
 
-use super::super::{invalid, node};
+use super::super::node;
 use super::ServiceAccounts;
 use super::jwt;
 use crate::registry::{Registry, RequestContext, Target};
@@ -119,7 +119,7 @@ fn check_place(target: &Target, request: &Object) -> Result<(), Status> {
 
 fn refused(name: &str, field: &str, message: String) -> Status {
     let cause = Cause { reason: "FieldValueInvalid".to_owned(), message, field: field.to_owned() };
-    invalid(GROUP, KIND, name, vec![cause])
+    Status::invalid_as(KIND, GROUP, name, vec![cause])
 }
 
 fn conflict(kind: &str, group: &str, name: &str, why: &str) -> Status {
