@@ -3,7 +3,7 @@
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
-use super::super::kinds::{Faults, OwnMetadata, Part, Path, Shown, Strategy, qualified_name_faults, subdomain_faults};
+use super::super::kinds::{Faults, OwnMetadata, Part, Path, Shown, Strategy, qualified_name_faults};
 use super::super::structural::{self, Finding, Rules, Schema, What};
 use super::super::table::{Cell, Column};
 use super::JsonPath;
@@ -205,10 +205,6 @@ impl Strategy for CustomResource {
         self.validate(part, new, Some(old), faults);
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_faults(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         let mut warnings: Vec<String> = self.deprecation.iter().cloned().collect();
         object.finalizers().for_each(|finalizer| warnings.extend(finalizer_warnings(finalizer)));
@@ -257,6 +253,10 @@ impl Strategy for CustomResource {
             Value::String(text) => Some(text.clone()),
             other => Some(other.to_string()),
         }
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        format!("field label not supported: {path}")
     }
 
     fn columns(&self) -> &'static [Column] {

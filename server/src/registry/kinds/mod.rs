@@ -50,7 +50,5 @@ pub(super) use vocabulary::metadata::{
     OwnMetadata, validate_new as validate_new_metadata, validate_object_metadata,
     validate_update as validate_metadata_update,
 };
-pub(super) use vocabulary::names::{
-    label_1035 as label_1035_faults, qualified as qualified_name_faults, subdomain as subdomain_faults,
-};
+pub(super) use vocabulary::names::{label_1035 as label_1035_faults, qualified as qualified_name_faults};
 pub(super) use vocabulary::print::{AGE as AGE_COLUMN, NAME as NAME_COLUMN, since as age_since};

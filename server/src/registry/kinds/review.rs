@@ -5,7 +5,6 @@ use listwatch_proto::resource::Object;
 
 use super::strategy::{Part, Strategy};
 use super::vocabulary::faults::Faults;
-use super::vocabulary::names;
 use super::vocabulary::print::{AGE, NAME, age, text};
 use crate::registry::table::{Cell, Column};
 
@@ -40,21 +39,9 @@ impl Strategy for ReviewStrategy {
         self.0
     }
 
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
 
     fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
 
     fn has_generation(&self) -> bool {
         false

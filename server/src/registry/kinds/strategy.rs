@@ -6,6 +6,7 @@ use super::allocation::Allocation;
 use super::view::View;
 use super::vocabulary::faults::Faults;
 use super::vocabulary::metadata::OwnMetadata;
+use super::vocabulary::names;
 use crate::registry::Propagation;
 use crate::registry::table::{Cell, Column};
 
@@ -35,19 +36,21 @@ pub(crate) trait Strategy: Send + Sync {
     fn schema(&self) -> &'static str;
 
     /// Fills in what was left out (upstream's defaulting). Runs on every decoded object.
-    fn default(&self, object: &mut Object);
+    fn default(&self, _object: &mut Object) {}
 
     /// Takes away what a client may not set at birth, and admits the object (upstream's admission).
     ///
     /// # Errors
     /// Why the object is forbidden.
-    fn prepare_create(&self, object: &mut Object) -> Result<(), String>;
+    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Brings a new object that has been found valid into the form in which it is read.
     fn canonicalize(&self, _object: &mut Object) {}
 
     /// Takes over from the old object what this part may not change.
-    fn prepare_update(&self, part: Part, new: &mut Object, old: &Object);
+    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     /// Writes down when something came about, where the kind keeps such a time (`now` in RFC 3339); runs after
     /// [`Strategy::prepare_update`].
@@ -56,11 +59,15 @@ pub(crate) trait Strategy: Send + Sync {
     /// Every fault of a new object, metadata apart.
     fn validate_create(&self, object: &Object, faults: &mut Faults);
 
-    /// Every fault of a change, metadata apart.
-    fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults);
+    /// Every fault of a change, metadata apart: where the kind does not say, those of a new object.
+    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
+        self.validate_create(new, faults);
+    }
 
     /// What is wrong with a name of this kind, or a prefix of one.
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String>;
+    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::subdomain(name, prefix)
+    }
 
     /// What a person should be told about a valid object.
     fn warnings(&self, _object: &Object) -> Vec<String> {
@@ -162,7 +169,7 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// How a path that is not among them is refused.
     fn unknown_field(&self, path: &str) -> String {
-        format!("field label not supported: {path}")
+        format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     }
 
     /// The value of one of [`Strategy::fields`].
@@ -188,7 +195,7 @@ pub(super) fn keep(new: &mut Object, old: &Object, fields: &[&str]) {
     }
 }
 
-/// How most kinds refuse a field selector.
-pub(super) fn not_a_known_field(path: &str) -> String {
-    format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+/// How the kinds refuse a field selector that have always had some.
+pub(in crate::registry) fn label_not_supported(path: &str) -> String {
+    format!("field label not supported: {path}")
 }

@@ -3,10 +3,9 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, number, text};
 use crate::registry::table::{Cell, Column};
 
@@ -23,14 +22,6 @@ impl Strategy for ControllerRevisionStrategy {
     fn schema(&self) -> &'static str {
         "apps/v1.ControllerRevision"
     }
-
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         revision(object, faults);
@@ -50,20 +41,12 @@ impl Strategy for ControllerRevisionStrategy {
         }
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Whole
     }
 
     fn has_generation(&self) -> bool {
         false
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

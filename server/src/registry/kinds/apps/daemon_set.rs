@@ -4,12 +4,12 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::workload;
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, text as txt};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, containers, number, selector, text};
-use crate::registry::kinds::vocabulary::{counts, fields, names, selectors};
+use crate::registry::kinds::vocabulary::{counts, fields, selectors};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct DaemonSetStrategy;
@@ -148,10 +148,6 @@ impl Strategy for DaemonSetStrategy {
         validate_spec(new.at(&["spec"]).unwrap_or(&Value::Null), &Path::new("spec"), faults);
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         template::warnings::pod_template(object, &["spec", "template"])
     }
@@ -159,10 +155,6 @@ impl Strategy for DaemonSetStrategy {
     fn update_warnings(&self, part: Part, new: &Object, old: &Object) -> Vec<String> {
         let changed = part != Part::Status && new.generation() != old.generation();
         if changed { self.warnings(new) } else { Vec::new() }
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn blank(&self, blank: &mut Object) {

@@ -4,12 +4,12 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::workload;
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, has, text as txt};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, number, selector, text};
-use crate::registry::kinds::vocabulary::{counts, names};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct DeploymentStrategy;
@@ -133,16 +133,8 @@ impl Strategy for DeploymentStrategy {
         workload::immutable_selector(new, old, faults);
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         template::warnings::template(object)
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn blank(&self, blank: &mut Object) {

@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::workload;
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, items_mut, text as txt};
@@ -147,10 +147,6 @@ impl Strategy for StatefulSetStrategy {
         // Upstream names the claim's spec here, and not at the creation.
         told.extend(own_warnings(new, ".Spec"));
         told
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn blank(&self, blank: &mut Object) {

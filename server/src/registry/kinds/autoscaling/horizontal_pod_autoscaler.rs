@@ -4,11 +4,11 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::{hpa_print, hpa_spec};
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, text as txt};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, number, text};
-use crate::registry::kinds::vocabulary::{counts, names};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct HorizontalPodAutoscalerStrategy;
@@ -97,16 +97,8 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         hpa_spec::validate(new.at(&["spec"]).unwrap_or(&Value::Null), old.at(&["spec"]), faults);
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -4,12 +4,12 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::{job, schedule};
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, text as txt};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, selector, since, text};
-use crate::registry::kinds::vocabulary::{counts, names, selectors};
+use crate::registry::kinds::vocabulary::{counts, selectors};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct CronJobStrategy;
@@ -98,10 +98,6 @@ impl Strategy for CronJobStrategy {
         }
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         let mut told = template::warnings::name_of_pods(object);
         told.extend(job::spec_warnings(object, &JOB_SPEC));
@@ -125,10 +121,6 @@ impl Strategy for CronJobStrategy {
             );
         }
         told
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -8,10 +8,10 @@ use crate::registry::Propagation;
 use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
+use crate::registry::kinds::vocabulary::fields;
 use crate::registry::kinds::vocabulary::fields::{default, has, items};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, duration, selector, text};
-use crate::registry::kinds::vocabulary::{fields, names};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct JobStrategy;
@@ -99,10 +99,6 @@ impl Strategy for JobStrategy {
         } else {
             job_update::validate(new, old, faults);
         }
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
     }
 
     fn own_metadata(&self) -> OwnMetadata {

@@ -2,10 +2,9 @@
 
 use listwatch_proto::resource::Object;
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
 use crate::registry::table::{Cell, Column};
 
@@ -26,8 +25,6 @@ impl Strategy for LeaseStrategy {
     fn schema(&self) -> &'static str {
         "coordination/v1.Lease"
     }
-
-    fn default(&self, _object: &mut Object) {}
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         uncoordinated(object);
@@ -52,16 +49,8 @@ impl Strategy for LeaseStrategy {
         }
     }
 
-    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
-        self.validate_create(new, faults);
-    }
-
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Plain
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
     }
 
     fn has_generation(&self) -> bool {
@@ -74,10 +63,6 @@ impl Strategy for LeaseStrategy {
 
     fn allows_create_on_update(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

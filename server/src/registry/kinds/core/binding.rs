@@ -4,7 +4,6 @@ use listwatch_proto::resource::Object;
 
 use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::Faults;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{NAME, text};
 use crate::registry::table::{Cell, Column};
 
@@ -17,21 +16,9 @@ impl Strategy for BindingStrategy {
         "core/v1.Binding"
     }
 
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
 
     fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS

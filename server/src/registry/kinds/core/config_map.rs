@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::entries;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -33,14 +33,6 @@ impl Strategy for ConfigMapStrategy {
     fn schema(&self) -> &'static str {
         "core/v1.ConfigMap"
     }
-
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let (data, binary) = (part(object, "data"), part(object, "binaryData"));
@@ -81,16 +73,8 @@ impl Strategy for ConfigMapStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

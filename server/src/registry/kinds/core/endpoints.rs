@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{has, items, items_mut, text as word};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -53,12 +53,6 @@ impl Strategy for EndpointsStrategy {
         }
     }
 
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         for (i, subset) in subsets(object).iter().enumerate() {
             let path = Path::new("subsets").index(i);
@@ -89,10 +83,6 @@ impl Strategy for EndpointsStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         if object.text(&["metadata", "labels", MANAGED_BY.0]) == MANAGED_BY.1 {
             return Vec::new();
@@ -119,10 +109,6 @@ impl Strategy for EndpointsStrategy {
 
     fn allows_create_on_update(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

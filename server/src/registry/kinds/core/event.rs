@@ -2,7 +2,7 @@
 
 use listwatch_proto::resource::Object;
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Strategy, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::names;
@@ -54,28 +54,12 @@ impl Strategy for EventStrategy {
         "core/v1.Event"
     }
 
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         validate(object, "reportingComponent", faults);
     }
 
-    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
-        self.validate_create(new, faults);
-    }
-
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::None
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
     }
 
     fn has_generation(&self) -> bool {
@@ -115,6 +99,10 @@ impl Strategy for EventStrategy {
             }
         };
         Some(value.to_owned())
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        label_not_supported(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Map, Value};
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::Strategy;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{entries, items_mut, text as field};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -44,8 +44,6 @@ impl Strategy for LimitRangeStrategy {
         Ok(())
     }
 
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let path = Path::new("spec.limits");
         let mut types = HashSet::new();
@@ -61,16 +59,8 @@ impl Strategy for LimitRangeStrategy {
         }
     }
 
-    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
-        self.validate_create(new, faults);
-    }
-
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Whole
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
     }
 
     fn has_generation(&self) -> bool {
@@ -79,10 +69,6 @@ impl Strategy for LimitRangeStrategy {
 
     fn allows_create_on_update(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

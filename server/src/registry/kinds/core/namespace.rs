@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::default;
 use crate::registry::kinds::vocabulary::metadata::{OwnMetadata, finalizer_name};
@@ -97,6 +97,10 @@ impl Strategy for NamespaceStrategy {
 
     fn fields(&self) -> &'static [&'static str] {
         &["status.phase"]
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        label_not_supported(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -6,7 +6,7 @@ use listwatch_proto::resource::toleration::{NO_SCHEDULE, TAINT_NOT_READY};
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, label_not_supported};
 use crate::registry::kinds::template::scheduling::taint_effect;
 use crate::registry::kinds::vocabulary::addresses::is_range;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
@@ -133,10 +133,6 @@ impl Strategy for NodeStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         if object.text(&["spec", "externalID"]).is_empty() {
             return Vec::new();
@@ -154,6 +150,10 @@ impl Strategy for NodeStrategy {
 
     fn field(&self, object: &Object, _path: &str) -> Option<String> {
         Some(object.flag(&["spec", "unschedulable"]).to_string())
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        label_not_supported(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -4,14 +4,14 @@ use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
 use super::{STORAGE_CLASS, protect, storage_class_annotation};
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::template::claim_spec::{access_modes, access_modes_shown, class_name, volume_mode};
+use crate::registry::kinds::vocabulary::difference;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, entries, has, items, text as field};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
-use crate::registry::kinds::vocabulary::{difference, names};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct PersistentVolumeStrategy;
@@ -187,20 +187,12 @@ impl Strategy for PersistentVolumeStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
     }
 
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

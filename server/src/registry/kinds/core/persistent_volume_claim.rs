@@ -4,7 +4,7 @@ use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
 use super::{STORAGE_CLASS, protect, storage_class_annotation};
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::template::claim_spec::access_modes_shown;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
@@ -114,20 +114,12 @@ impl Strategy for PersistentVolumeClaimStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
     }
 
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

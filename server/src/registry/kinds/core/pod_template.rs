@@ -3,10 +3,9 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{NAME, column, container_cells, labels, text};
 use crate::registry::table::{Cell, Column};
 
@@ -45,14 +44,6 @@ impl Strategy for PodTemplateStrategy {
         template::whole::pod_template(template(object), &Path::new("template"), faults);
     }
 
-    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
-        self.validate_create(new, faults);
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         template::warnings::template_at(template(object), "template.")
     }
@@ -63,10 +54,6 @@ impl Strategy for PodTemplateStrategy {
 
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

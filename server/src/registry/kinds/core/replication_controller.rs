@@ -4,12 +4,12 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use crate::registry::Propagation;
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, label_not_supported};
 use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, entries, has, text as word};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, labels, number, text};
-use crate::registry::kinds::vocabulary::{counts, names};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct ReplicationControllerStrategy;
@@ -105,10 +105,6 @@ impl Strategy for ReplicationControllerStrategy {
         self.validate_create(new, faults);
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         template::warnings::template(object)
     }
@@ -141,6 +137,10 @@ impl Strategy for ReplicationControllerStrategy {
     fn field(&self, object: &Object, path: &str) -> Option<String> {
         let keys: Vec<&str> = path.split('.').collect();
         Some(object.int(&keys).unwrap_or(0).to_string())
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        label_not_supported(path)
     }
 
     fn columns(&self) -> &'static [Column] {

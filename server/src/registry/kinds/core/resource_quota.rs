@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{entries, items, text as field};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
-use crate::registry::kinds::vocabulary::{names, resources};
+use crate::registry::kinds::vocabulary::resources;
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct ResourceQuotaStrategy;
@@ -68,8 +68,6 @@ impl Strategy for ResourceQuotaStrategy {
     fn schema(&self) -> &'static str {
         "core/v1.ResourceQuota"
     }
-
-    fn default(&self, _object: &mut Object) {}
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         object.0.insert("status".into(), json!({}));
@@ -131,20 +129,12 @@ impl Strategy for ResourceQuotaStrategy {
         Vec::new()
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
     }
 
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

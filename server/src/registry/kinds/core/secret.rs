@@ -6,7 +6,7 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::key_pair;
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Part, Strategy, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
 use crate::registry::kinds::vocabulary::fields::entries;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -53,12 +53,6 @@ impl Strategy for SecretStrategy {
         }
         take_over_texts(object);
     }
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let data = data(object);
@@ -116,10 +110,6 @@ impl Strategy for SecretStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         if object.text(&["type"]) != "kubernetes.io/tls" {
             return Vec::new();
@@ -134,6 +124,10 @@ impl Strategy for SecretStrategy {
 
     fn fields(&self) -> &'static [&'static str] {
         &["type"]
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        label_not_supported(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,10 +3,9 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, text};
 use crate::registry::table::{Cell, Column};
 
@@ -21,8 +20,6 @@ impl Strategy for ServiceAccountStrategy {
     fn schema(&self) -> &'static str {
         "core/v1.ServiceAccount"
     }
-
-    fn default(&self, _object: &mut Object) {}
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         keep_names_only(object);
@@ -39,10 +36,6 @@ impl Strategy for ServiceAccountStrategy {
 
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Whole
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
@@ -68,10 +61,6 @@ impl Strategy for ServiceAccountStrategy {
 
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

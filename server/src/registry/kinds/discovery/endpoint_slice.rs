@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, text as word};
 use crate::registry::kinds::vocabulary::metadata::{OwnMetadata, labels};
@@ -113,10 +113,6 @@ impl Strategy for EndpointSliceStrategy {
         OwnMetadata::Fresh
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         let mut warnings = Vec::new();
         if object.text(&["addressType"]) == "FQDN" {
@@ -128,10 +124,6 @@ impl Strategy for EndpointSliceStrategy {
 
     fn update_warnings(&self, _part: Part, new: &Object, _old: &Object) -> Vec<String> {
         unusual_addresses(new)
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

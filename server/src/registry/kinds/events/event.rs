@@ -4,11 +4,10 @@ use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
 use crate::registry::kinds::core::event;
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Part, Strategy, label_not_supported};
 use crate::registry::kinds::view::View;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
 use crate::registry::kinds::vocabulary::fields::text as word;
-use crate::registry::kinds::vocabulary::names::subdomain;
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct EventStrategy;
@@ -84,17 +83,9 @@ impl Strategy for EventStrategy {
         "events/v1.Event"
     }
 
-    fn default(&self, _object: &mut Object) {}
-
     fn view(&self) -> Option<&'static dyn View> {
         Some(&EventStrategy)
     }
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         event::validate(object, "reportingController", faults);
@@ -150,10 +141,6 @@ impl Strategy for EventStrategy {
         }
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
     }
@@ -184,6 +171,10 @@ impl Strategy for EventStrategy {
             _ => path,
         };
         Some(object.text(&[kept]).to_owned())
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        label_not_supported(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -4,9 +4,8 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::{definition_schema, definition_spec};
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::Faults;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, text};
 use crate::registry::table::{Cell, Column};
 
@@ -80,16 +79,8 @@ impl Strategy for CustomResourceDefinitionStrategy {
         added.map(|format| format!("unrecognized format {format:?}")).collect()
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn allows_unconditional_update(&self) -> bool {
         false
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{has, items, text as field};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, text};
@@ -41,8 +41,6 @@ impl Strategy for IngressStrategy {
     fn schema(&self) -> &'static str {
         "networking/v1.Ingress"
     }
-
-    fn default(&self, _object: &mut Object) {}
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         object.0.insert("status".into(), json!({"loadBalancer": {}}));
@@ -87,14 +85,6 @@ impl Strategy for IngressStrategy {
         let path = Path::new("status.loadBalancer.ingress");
         let points = points(new).iter().enumerate();
         points.filter_map(|(i, point)| addresses::warning(field(point, "ip"), &path.index(i))).collect()
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::reference;
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, text as field};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -37,12 +37,6 @@ impl Strategy for IngressClassStrategy {
         }
     }
 
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let path = Path::new("spec");
         let controller = object.text(&["spec", "controller"]);
@@ -65,14 +59,6 @@ impl Strategy for IngressClassStrategy {
 
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Whole
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

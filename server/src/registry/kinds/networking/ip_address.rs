@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
 use crate::registry::kinds::vocabulary::fields::text as word;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -27,14 +27,6 @@ impl Strategy for IPAddressStrategy {
     fn schema(&self) -> &'static str {
         "networking/v1.IPAddress"
     }
-
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let path = Path::new("spec.parentRef");
@@ -77,10 +69,6 @@ impl Strategy for IPAddressStrategy {
 
     fn has_generation(&self) -> bool {
         false
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,10 +3,10 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::vocabulary::addresses;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
-use crate::registry::kinds::vocabulary::{addresses, names};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct ServiceCIDRStrategy;
@@ -27,8 +27,6 @@ impl Strategy for ServiceCIDRStrategy {
     fn schema(&self) -> &'static str {
         "networking/v1.ServiceCIDR"
     }
-
-    fn default(&self, _object: &mut Object) {}
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         object.0.insert("status".to_owned(), json!({}));
@@ -98,16 +96,8 @@ impl Strategy for ServiceCIDRStrategy {
         }
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

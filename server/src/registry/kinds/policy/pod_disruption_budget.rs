@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{has, items, text as txt};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -25,8 +25,6 @@ impl Strategy for PodDisruptionBudgetStrategy {
     fn schema(&self) -> &'static str {
         "policy/v1.PodDisruptionBudget"
     }
-
-    fn default(&self, _object: &mut Object) {}
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         let none = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
@@ -81,10 +79,6 @@ impl Strategy for PodDisruptionBudgetStrategy {
 
     fn allows_unconditional_update(&self) -> bool {
         false
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -1,9 +1,7 @@
-//! The kinds of the API group `rbac.authorization.k8s.io`, a file each.
+//! The kinds of the API group `rbac.authorization.k8s.io`. A kind and its twin of the cluster are one file.
 
 use super::strategy::Strategy;
 
-mod cluster_role;
-mod cluster_role_binding;
 mod role;
 mod role_binding;
 mod role_ref;
@@ -13,10 +11,10 @@ mod subjects;
 /// The rules of a kind of this group.
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
     Some(match kind {
-        "ClusterRole" => &cluster_role::ClusterRoleStrategy,
-        "ClusterRoleBinding" => &cluster_role_binding::ClusterRoleBindingStrategy,
-        "Role" => &role::RoleStrategy,
-        "RoleBinding" => &role_binding::RoleBindingStrategy,
+        "ClusterRole" => &role::CLUSTER_ROLE,
+        "ClusterRoleBinding" => &role_binding::CLUSTER_ROLE_BINDING,
+        "Role" => &role::ROLE,
+        "RoleBinding" => &role_binding::ROLE_BINDING,
         _ => return None,
     })
 }

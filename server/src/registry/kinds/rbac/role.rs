@@ -1,38 +1,37 @@
-//! Role: what may be done in a namespace.
+//! Role and ClusterRole: what may be done in a namespace, and in all of the cluster or wherever it is bound.
 
-use listwatch_proto::resource::Object;
+use listwatch_proto::resource::{LabelSelector, Object};
+use serde_json::Value;
 
 use super::rules;
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
-use crate::registry::kinds::vocabulary::faults::Faults;
+use crate::registry::kinds::strategy::Strategy;
+use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{CREATED_AT, NAME, created_at, text};
+use crate::registry::kinds::vocabulary::{names, selectors};
 use crate::registry::table::{Cell, Column};
 
-pub(super) struct RoleStrategy;
+/// The rules of the two kinds, which differ in where they reach.
+pub(super) struct RoleStrategy {
+    schema: &'static str,
+    namespaced: bool,
+}
+
+pub(super) const ROLE: RoleStrategy = RoleStrategy { schema: "rbac/v1.Role", namespaced: true };
+pub(super) const CLUSTER_ROLE: RoleStrategy = RoleStrategy { schema: "rbac/v1.ClusterRole", namespaced: false };
 
 const COLUMNS: &[Column] = &[NAME, CREATED_AT];
 
 impl Strategy for RoleStrategy {
     fn schema(&self) -> &'static str {
-        "rbac/v1.Role"
+        self.schema
     }
-
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
-        rules::validate(object, true, faults);
-    }
-
-    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
-        self.validate_create(new, faults);
+        rules::validate(object, self.namespaced, faults);
+        if !self.namespaced {
+            aggregation(object, faults);
+        }
     }
 
     fn own_metadata(&self) -> OwnMetadata {
@@ -51,15 +50,29 @@ impl Strategy for RoleStrategy {
         true
     }
 
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
-    }
-
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }
 
     fn cells(&self, object: &Object, _now: i64) -> Vec<Cell> {
         vec![text(object.name()), created_at(object)]
+    }
+}
+
+/// A role that is made up of others says which.
+fn aggregation(role: &Object, faults: &mut Faults) {
+    let Some(rule) = role.at(&["aggregationRule"]).filter(|rule| !rule.is_null()) else { return };
+    let path = Path::new("aggregationRule.clusterRoleSelectors");
+    let selectors = rule["clusterRoleSelectors"].as_array().map_or(&[][..], Vec::as_slice);
+    if selectors.is_empty() {
+        faults.required(&path, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+    }
+    for (i, selector) in selectors.iter().enumerate() {
+        let path = path.index(i);
+        let before = faults.len();
+        selectors::label_selector(selector, &path, faults);
+        if faults.len() > before && LabelSelector::from_json(selector).is_err() {
+            faults.invalid(&path, &Value::Null, "invalid label selector.");
+        }
     }
 }

@@ -1,34 +1,65 @@
-//! RoleBinding: gives somebody a role in a namespace.
+//! RoleBinding and ClusterRoleBinding: give somebody a role in a namespace, and in all of the cluster.
 
 use listwatch_proto::resource::Object;
 
 use super::{role_ref, subjects};
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
 use crate::registry::table::{Cell, Column};
 
-pub(super) struct RoleBindingStrategy;
+/// The rules of the two kinds, which differ in where they reach.
+pub(super) struct BindingStrategy {
+    schema: &'static str,
+    namespaced: bool,
+    /// The kinds of role that can be given.
+    roles: &'static [&'static str],
+    columns: &'static [Column],
+}
 
-const COLUMNS: &[Column] = &[
-    NAME,
-    column(
-        "Role",
-        "string",
-        "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.",
-        0,
-    ),
-    AGE,
-    column("Users", "string", "Users in the roleBinding", 1),
-    column("Groups", "string", "Groups in the roleBinding", 1),
-    column("ServiceAccounts", "string", "ServiceAccounts in the roleBinding", 1),
-];
+pub(super) const ROLE_BINDING: BindingStrategy = BindingStrategy {
+    schema: "rbac/v1.RoleBinding",
+    namespaced: true,
+    roles: &["Role", "ClusterRole"],
+    columns: &[
+        NAME,
+        column(
+            "Role",
+            "string",
+            "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.",
+            0,
+        ),
+        AGE,
+        column("Users", "string", "Users in the roleBinding", 1),
+        column("Groups", "string", "Groups in the roleBinding", 1),
+        column("ServiceAccounts", "string", "ServiceAccounts in the roleBinding", 1),
+    ],
+};
 
-impl Strategy for RoleBindingStrategy {
+pub(super) const CLUSTER_ROLE_BINDING: BindingStrategy = BindingStrategy {
+    schema: "rbac/v1.ClusterRoleBinding",
+    namespaced: false,
+    roles: &["ClusterRole"],
+    columns: &[
+        NAME,
+        column(
+            "Role",
+            "string",
+            "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.",
+            0,
+        ),
+        AGE,
+        column("Users", "string", "Users in the clusterRoleBinding", 1),
+        column("Groups", "string", "Groups in the clusterRoleBinding", 1),
+        column("ServiceAccounts", "string", "ServiceAccounts in the clusterRoleBinding", 1),
+    ],
+};
+
+impl Strategy for BindingStrategy {
     fn schema(&self) -> &'static str {
-        "rbac/v1.RoleBinding"
+        self.schema
     }
 
     fn default(&self, object: &mut Object) {
@@ -36,15 +67,9 @@ impl Strategy for RoleBindingStrategy {
         subjects::default(object);
     }
 
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
-        role_ref::validate(object, &["Role", "ClusterRole"], faults);
-        subjects::validate(object, true, faults);
+        role_ref::validate(object, self.roles, faults);
+        subjects::validate(object, self.namespaced, faults);
     }
 
     fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
@@ -68,12 +93,8 @@ impl Strategy for RoleBindingStrategy {
         true
     }
 
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
-    }
-
     fn columns(&self) -> &'static [Column] {
-        COLUMNS
+        self.columns
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
@@ -89,7 +110,7 @@ mod tests {
 
     fn binding(value: Value) -> Object {
         let mut object = Object::from_value(value).expect("a map");
-        RoleBindingStrategy.default(&mut object);
+        ROLE_BINDING.default(&mut object);
         object
     }
 
@@ -106,7 +127,7 @@ mod tests {
             "roleRef": {"kind": "Role", "name": "r"},
         }));
         let mut faults = Faults::new();
-        RoleBindingStrategy.validate_create(&good, &mut faults);
+        ROLE_BINDING.validate_create(&good, &mut faults);
         assert!(told(faults).is_empty());
         assert_eq!(good.text(&["roleRef", "apiGroup"]), "rbac.authorization.k8s.io");
         let bad = binding(json!({
@@ -114,7 +135,7 @@ mod tests {
             "roleRef": {"kind": "Pod", "name": "a/b"},
         }));
         let mut faults = Faults::new();
-        RoleBindingStrategy.validate_create(&bad, &mut faults);
+        ROLE_BINDING.validate_create(&bad, &mut faults);
         let told = told(faults);
         assert_eq!(told[0], "roleRef.kind: Unsupported value: \"Pod\": supported values: \"Role\", \"ClusterRole\"");
         assert_eq!(told[1], "roleRef.name: Invalid value: \"a/b\": may not contain '/'");
@@ -129,7 +150,7 @@ mod tests {
         let old = binding(json!({"roleRef": {"kind": "Role", "name": "r"}}));
         let new = binding(json!({"roleRef": {"kind": "Role", "name": "other"}}));
         let mut faults = Faults::new();
-        RoleBindingStrategy.validate_update(Part::Main, &new, &old, &mut faults);
+        ROLE_BINDING.validate_update(Part::Main, &new, &old, &mut faults);
         assert_eq!(
             told(faults),
             [

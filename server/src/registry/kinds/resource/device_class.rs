@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::claim_spec;
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::Strategy;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::items;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -22,14 +22,6 @@ impl Strategy for DeviceClassStrategy {
     fn schema(&self) -> &'static str {
         "resource/v1.DeviceClass"
     }
-
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
@@ -49,24 +41,12 @@ impl Strategy for DeviceClassStrategy {
         }
     }
 
-    fn validate_update(&self, _part: Part, new: &Object, _old: &Object, faults: &mut Faults) {
-        self.validate_create(new, faults);
-    }
-
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

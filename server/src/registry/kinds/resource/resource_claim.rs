@@ -4,11 +4,10 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::claim_spec;
-use crate::registry::kinds::strategy::{Part, Strategy, keep, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{has, items, text as field};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
 use crate::registry::table::{Cell, Column};
 
@@ -66,20 +65,12 @@ impl Strategy for ResourceClaimStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
     }
 
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

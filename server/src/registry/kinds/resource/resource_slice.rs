@@ -50,14 +50,6 @@ impl Strategy for ResourceSliceStrategy {
         "resource/v1.ResourceSlice"
     }
 
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
         let path = Path::new("spec");
@@ -96,10 +88,6 @@ impl Strategy for ResourceSliceStrategy {
             return Vec::new();
         }
         vec![format!("spec.driver: driver names should be lowercase; {driver:?} contains uppercase characters")]
-    }
-
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
     }
 
     fn tells_what_it_deleted(&self) -> bool {

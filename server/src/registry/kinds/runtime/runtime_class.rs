@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{entries, has, items, text as field};
@@ -22,14 +22,6 @@ impl Strategy for RuntimeClassStrategy {
     fn schema(&self) -> &'static str {
         "node/v1.RuntimeClass"
     }
-
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let handler = object.text(&["handler"]);
@@ -65,10 +57,6 @@ impl Strategy for RuntimeClassStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
     }
@@ -79,10 +67,6 @@ impl Strategy for RuntimeClassStrategy {
 
     fn allows_create_on_update(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,10 +3,9 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::template::scheduling::preemption_policy;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, number, text};
 use crate::registry::table::{Cell, Column};
 
@@ -82,12 +81,6 @@ impl Strategy for PriorityClassStrategy {
         }
     }
 
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let (name, value) = (object.name(), object.int(&["value"]).unwrap_or(0));
         if name.starts_with(SYSTEM_PREFIX) {
@@ -115,15 +108,7 @@ impl Strategy for PriorityClassStrategy {
         }
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     // The class is born with generation 1, which no update moves: it has no spec.
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
-    }
 
     fn columns(&self) -> &'static [Column] {
         COLUMNS

@@ -5,10 +5,9 @@ use std::collections::HashSet;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, text as field};
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, text};
 use crate::registry::table::{Cell, Column};
 
@@ -141,10 +140,6 @@ impl Strategy for CSIDriverStrategy {
         if new.at(&REQUESTS) == old.at(&REQUESTS) { Vec::new() } else { self.warnings(new) }
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     // The generation counts changes only; what is born has none (Kubernetes 1.36).
     fn has_generation(&self) -> bool {
         false
@@ -156,10 +151,6 @@ impl Strategy for CSIDriverStrategy {
 
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{entries, items, text as field};
@@ -34,14 +34,6 @@ impl Strategy for CSIStorageCapacityStrategy {
     fn schema(&self) -> &'static str {
         "storage/v1.CSIStorageCapacity"
     }
-
-    fn default(&self, _object: &mut Object) {}
-
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         let topology = object.at(&["nodeTopology"]).unwrap_or(&Value::Null);
@@ -85,20 +77,12 @@ impl Strategy for CSIStorageCapacityStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
     }
 
     fn allows_unconditional_update(&self) -> bool {
         false
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -6,7 +6,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::parameters;
-use crate::registry::kinds::strategy::{Part, Strategy, not_a_known_field};
+use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{items, text as field};
@@ -57,12 +57,6 @@ impl Strategy for StorageClassStrategy {
         }
     }
 
-    fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn prepare_update(&self, _part: Part, _new: &mut Object, _old: &Object) {}
-
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
         parameters::driver(object.text(&["provisioner"]), &Path::new("provisioner"), faults);
         parameters::validate(object.at(&["parameters"]), true, faults);
@@ -99,20 +93,12 @@ impl Strategy for StorageClassStrategy {
         told
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn has_generation(&self) -> bool {
         false
     }
 
     fn tells_what_it_deleted(&self) -> bool {
         true
-    }
-
-    fn unknown_field(&self, path: &str) -> String {
-        not_a_known_field(path)
     }
 
     fn columns(&self) -> &'static [Column] {

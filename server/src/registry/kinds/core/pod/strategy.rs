@@ -6,12 +6,11 @@ use listwatch_proto::resource::{Object, Taint, Toleration};
 use serde_json::{Value, json};
 
 use super::{print, status, update};
-use crate::registry::kinds::strategy::{Grace, Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Grace, Part, Strategy, keep, label_not_supported};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, text as txt};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::table::{Cell, Column};
 
 pub(in super::super) struct PodStrategy;
@@ -131,10 +130,6 @@ impl Strategy for PodStrategy {
         OwnMetadata::Whole
     }
 
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::subdomain(name, prefix)
-    }
-
     fn warnings(&self, object: &Object) -> Vec<String> {
         template::warnings::pod(object)
     }
@@ -177,6 +172,10 @@ impl Strategy for PodStrategy {
                 object.text(&keys).to_owned()
             }
         })
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        label_not_supported(path)
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -4,11 +4,9 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use crate::registry::kinds::template;
+use crate::registry::kinds::vocabulary::difference;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{has, items, items_mut, text};
-
-/// Lines around a change that is shown.
-const CONTEXT_LINES: usize = 3;
 
 const ONLY: &str = "pod updates may not change fields other than \
     `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only \
@@ -71,7 +69,7 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
         set(&mut munged, key, was[key].clone());
     }
     if munged != *was {
-        faults.forbidden(&path, &format!("{ONLY}{}", difference(&munged, was)));
+        faults.forbidden(&path, &format!("{ONLY}{}", difference::unified(was, &munged)));
     }
 }
 
@@ -82,15 +80,6 @@ fn set(spec: &mut Value, key: &str, value: Value) {
             value => drop(map.insert(key.to_owned(), value)),
         }
     }
-}
-
-/// The lines that differ, with three around them, as upstream shows them (a unified diff of the JSON).
-fn difference(is: &Value, was: &Value) -> String {
-    // An object of strings, numbers and lists always has a text.
-    let lines = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
-    let (was, is) = (lines(was), lines(is));
-    let diff = similar::TextDiff::from_lines(&was, &is);
-    diff.unified_diff().context_radius(CONTEXT_LINES).to_string()
 }
 
 /// Whether the rest is still worth a look.

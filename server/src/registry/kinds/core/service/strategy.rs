@@ -6,7 +6,7 @@ use serde_json::json;
 use super::allocation::ServiceAllocation;
 use super::{defaults, print, validation, warnings};
 use crate::registry::kinds::allocation::Allocation;
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Part, Strategy, keep, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::names;
 use crate::registry::table::{Cell, Column};
@@ -80,6 +80,10 @@ impl Strategy for ServiceStrategy {
 
     fn fields(&self) -> &'static [&'static str] {
         &["spec.clusterIP", "spec.type"]
+    }
+
+    fn unknown_field(&self, path: &str) -> String {
+        label_not_supported(path)
     }
 
     fn columns(&self) -> &'static [Column] {
