@@ -29,7 +29,18 @@ pub const KINDS: &[Kind] = &[
         .with(&["status"]),
     namespaced("", "v1", "Pod", "pod", "pods", "/registry/pods/")
         .short(&["po"])
-        .with(&["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"])
+        .with(&[
+            "attach",
+            "binding",
+            "ephemeralcontainers",
+            "eviction",
+            "exec",
+            "log",
+            "portforward",
+            "proxy",
+            "resize",
+            "status",
+        ])
         .categories(&["all"]),
     namespaced("", "v1", "PodTemplate", "podtemplate", "podtemplates", "/registry/podtemplates/"),
     namespaced(
@@ -100,6 +111,18 @@ pub const KINDS: &[Kind] = &[
     .short(&["hpa"])
     .with(&["status"])
     .categories(&["all"]),
+    namespaced(
+        "autoscaling",
+        "v1",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscaler",
+        "horizontalpodautoscalers",
+        "/registry/horizontalpodautoscalers/",
+    )
+    .short(&["hpa"])
+    .with(&["status"])
+    .categories(&["all"])
+    .view(),
     namespaced("batch", "v1", "CronJob", "cronjob", "cronjobs", "/registry/cronjobs/")
         .short(&["cj"])
         .with(&["status"])

@@ -95,6 +95,9 @@ pub struct Status {
     pub current_revision: i64,
     /// Expired, of a page: the token with which the rest of the list can be read as it is now; empty: nothing said.
     pub continue_token: String,
+    /// What a client should be told beside the failure, such as fields that were dropped before it was found. It is no
+    /// part of the Status object, and goes only where an answer has a place for warnings.
+    pub warnings: Vec<String>,
 }
 
 const REASONS: &[(Reason, &str, u16)] = &[
@@ -150,7 +153,14 @@ impl Status {
             oldest_revision: 0,
             current_revision: 0,
             continue_token: String::new(),
+            warnings: Vec::new(),
         }
+    }
+
+    /// The same, with what a client should be told beside it.
+    pub fn beside(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
     }
 
     /// A fault of the server for which upstream gives no reason (500).
@@ -323,6 +333,7 @@ impl Status {
             oldest_revision: wire.oldest_revision,
             current_revision: wire.current_revision,
             continue_token: json["metadata"]["continue"].as_str().unwrap_or_default().to_owned(),
+            warnings: Vec::new(),
         }
     }
 }

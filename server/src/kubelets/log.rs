@@ -40,7 +40,6 @@ pub(crate) async fn open_log(
     query: &LogQuery,
 ) -> Result<Option<Answer>, Status> {
     check(target)?;
-    let kubelets = kubelets.ok_or_else(super::client::no_way)?;
     let pod = Target::object(target.kind, &target.namespace, &target.name);
     let pod = registry.get(context, &pod, 0).await?;
     let pod = pod.object();
@@ -49,6 +48,7 @@ pub(crate) async fn open_log(
         "" => return Ok(None),
         node => node,
     };
+    let kubelets = kubelets.ok_or_else(super::client::no_way)?;
     let kind = Kind::by_plural("", "", "nodes").ok_or_else(|| Status::internal("nodes are not served"))?;
     let node = registry.get(context, &Target::object(kind, "", node), 0).await?;
     let endpoint = Endpoint::of(node.object())?;

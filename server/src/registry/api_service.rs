@@ -41,7 +41,7 @@ impl Registry {
         strategy(kind).default(&mut service);
         let key = Bytes::from(kind.key("default", "kubernetes"));
         if self.shared.store.get(&key).await?.0.is_none() {
-            match self.allot(kind, &mut service, None).await {
+            match self.allot(kind, &mut service, None, false).await {
                 Ok(()) => drop(self.write_once(kind, service).await?),
                 // Somebody has taken the address; the cluster works without the service.
                 Err(status) => warn!(why = %status.message, "the service of the API itself cannot be made"),

@@ -4,7 +4,7 @@ use listwatch_proto::resource::{Object, time};
 
 use super::apply::{Sent, Tracking, from_scale, manager_name, to_scale, track};
 use super::custom::{CustomResource, custom};
-use super::kinds::{Part, strategy};
+use super::kinds::{Part, Reset, strategy};
 use super::{Registry, RequestContext, Target, WriteOptions};
 
 /// Who writes what, when.
@@ -16,7 +16,7 @@ pub(super) struct Authorship {
     subresource: String,
     manager: String,
     now: String,
-    reset: &'static [&'static [&'static str]],
+    reset: Reset,
 }
 
 impl Authorship {
@@ -38,7 +38,7 @@ impl Authorship {
             subresource: target.subresource.clone(),
             manager: manager_name(&options.field_manager, client),
             now: time(registry.now()),
-            reset: if of_scale { &[] } else { rules.reset_fields(part) },
+            reset: if of_scale { Reset::These(&[]) } else { rules.reset_fields(part) },
         }
     }
 

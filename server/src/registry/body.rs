@@ -71,12 +71,7 @@ pub(super) fn read(expected: Expected<'_>, body: &[u8], validation: FieldValidat
     for key in ["apiVersion", "kind"] {
         match node.get(key) {
             None | Some(Node::Null | Node::String(_)) => {}
-            Some(other) => {
-                let found = other.go_kind();
-                return Err(unrecognized(format!(
-                    "json: cannot unmarshal {found} into Go struct field .{key} of type string"
-                )));
-            }
+            Some(other) => return Err(unrecognized(no_text(other, key))),
         }
     }
     let decoded = read_node(expected, &node)?;
@@ -221,11 +216,7 @@ fn take_managed(object: &mut Object, node: &Node<'_>) -> Sent {
 /// Why it is no object of the kind, in the words of upstream's decoder.
 pub(super) fn read_patched(expected: Expected<'_>, node: &Node<'_>) -> Result<Read, String> {
     if !matches!(node, Node::Object(_)) {
-        return Err(format!(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type struct {{ \
-             APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
-            node.go_kind()
-        ));
+        return Err(format!("couldn't get version/kind; json parse error: {}", no_object(node)));
     }
     if let Some(rules) = expected.custom {
         let text = |key: &str| match node.get(key) {
@@ -241,11 +232,7 @@ pub(super) fn read_patched(expected: Expected<'_>, node: &Node<'_>) -> Result<Re
             Some(Node::String(text)) if text.is_empty() => {}
             Some(Node::String(text)) => *said = text.to_string(),
             Some(other) => {
-                let found = other.go_kind();
-                return Err(format!(
-                    "couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go struct field \
-                     .{key} of type string"
-                ));
+                return Err(format!("couldn't get version/kind; json parse error: {}", no_text(other, key)));
             }
         }
     }
@@ -292,25 +279,52 @@ fn read_custom(
     Ok(Read { object, managed, strict: taken.strict })
 }
 
-/// Decodes the body of a delete: a `DeleteOptions`, of whatever version the client writes.
+/// Decodes the body of a delete: a `DeleteOptions`, of whatever group's version the client writes.
 ///
 /// # Errors
 /// `BadRequest` for what is no JSON, another kind, or fields of a wrong type.
 pub(super) fn read_delete_options(body: &[u8]) -> Result<Object, Status> {
-    let refused = |why: String| Status::bad_request(format!("the body of a delete must be a DeleteOptions: {why}"));
-    let node = Node::parse(body).map_err(refused)?;
-    match node.get("kind") {
-        None | Some(Node::Null) => {}
-        Some(Node::String(kind)) if matches!(&**kind, "" | "DeleteOptions") => {}
-        Some(other) => return Err(refused(format!("its kind is {}", other.to_value()))),
+    let no_kind = |why: String| Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
+    let node = Node::parse(body).map_err(no_kind)?;
+    if !matches!(node, Node::Object(_)) {
+        return Err(no_kind(no_object(&node)));
+    }
+    let mut said = ["meta.k8s.io/v1", "DeleteOptions"];
+    for (key, said) in ["apiVersion", "kind"].iter().zip(&mut said) {
+        match node.get(key) {
+            None | Some(Node::Null) => {}
+            Some(Node::String(text)) if text.is_empty() => {}
+            Some(Node::String(text)) => *said = text,
+            Some(other) => return Err(no_kind(no_text(other, key))),
+        }
+    }
+    if said[1] != "DeleteOptions" {
+        let [version, kind] = said;
+        return Err(Status::bad_request(format!(
+            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )));
     }
     let decoded = decode("meta/v1.DeleteOptions", &node).map_err(|wrong| {
-        let mut status = refused(wrong.message.clone());
+        let mut status = Status::bad_request(wrong.message.clone());
         status.causes =
             vec![Cause { reason: "FieldValueInvalid".to_owned(), message: wrong.message, field: wrong.field }];
         status
     })?;
     Ok(Object(decoded.object))
+}
+
+/// Go's words for a value in the place of an object.
+fn no_object(node: &Node<'_>) -> String {
+    format!(
+        "json: cannot unmarshal {} into Go value of type struct {{ APIVersion string \
+         \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+        node.go_kind()
+    )
+}
+
+/// Go's words for a value in the place of a text.
+fn no_text(found: &Node<'_>, key: &str) -> String {
+    format!("json: cannot unmarshal {} into Go struct field .{key} of type string", found.go_kind())
 }
 
 #[cfg(test)]

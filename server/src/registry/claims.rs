@@ -34,10 +34,11 @@ impl Registry {
         kind: &'static Kind,
         object: &mut Object,
         old: Option<&Object>,
+        dry_run: bool,
     ) -> Result<(), Status> {
         let Some(allocation) = strategy(kind).allocation() else { return Ok(()) };
         let objects = self.ground(allocation).await?;
-        let ground = Ground { pools: &self.shared.options.pools, objects: &objects };
+        let ground = Ground { pools: &self.shared.options.pools, objects: &objects, dry_run };
         let asked = object.clone();
         let before = old.map(|old| allocation.claims(old)).unwrap_or_default();
         let mut taken = Taken::new();

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Object, Reason, Status, time};
 use rand::Rng;
 
+use super::apply::Sent;
 use super::authorship::Authorship;
 use super::body::{self, Expected};
 use super::current::{Beside, Current, ROUNDS_MAX};
@@ -31,12 +32,26 @@ impl Registry {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written, Status> {
+        let api_version = target.kind.api_version();
+        let expected = Expected::of(target.kind, &api_version);
+        let body = body::read(expected, body, options.field_validation)?;
+        let mut warnings = body.warnings;
+        match self.create_decoded(context, target, (body.object, &body.managed), options, &mut warnings).await {
+            Ok(object) => Ok(Written { revision: self.revision(), object, created: true, warnings }),
+            Err(status) => Err(status.beside(warnings)),
+        }
+    }
+
+    async fn create_decoded(
+        &self,
+        context: &RequestContext,
+        target: &Target,
+        (mut object, managed): (Object, &Sent),
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<StoredObject, Status> {
         let kind = target.kind;
         let rules = strategy(kind);
-        let api_version = kind.api_version();
-        let expected = Expected::of(kind, &api_version);
-        let body = body::read(expected, body, options.field_validation)?;
-        let mut object = body.object;
         self.place(target, &mut object)?;
         if !target.name.is_empty() && target.name != object.name() {
             return Err(super::update::wrong_name(object.name(), &target.name));
@@ -45,11 +60,9 @@ impl Registry {
             return Err(Status::without_reason("resourceVersion should not be set on objects to be created"));
         }
         rules.default(&mut object);
-        let mut warnings = body.warnings;
-        Authorship::of(self, context, target, Part::Main, options).sign(None, &mut object, &body.managed);
+        Authorship::of(self, context, target, Part::Main, options).sign(None, &mut object, managed);
         object = kept(rules, object);
-        let written = self.give_birth(context, kind, object, options.dry_run, &mut warnings).await?;
-        Ok(Written { revision: self.revision(), object: written, created: true, warnings })
+        self.give_birth(context, kind, object, options.dry_run, warnings).await
     }
 
     /// Puts the object into the namespace it was sent to.
@@ -104,7 +117,7 @@ impl Registry {
         loop {
             // What is handed out is drawn anew in each round.
             let asked = object.clone();
-            self.allot(kind, &mut object, None).await?;
+            self.allot(kind, &mut object, None, dry_run).await?;
             let mut faults = Faults::new();
             validate_new_metadata(kind, rules, &object, &mut faults);
             rules.validate_create(&object, &mut faults);

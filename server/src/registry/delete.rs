@@ -65,10 +65,7 @@ impl Registry {
             let change = Change { verb: ChangeVerb::Delete, kind, subresource: "", new: None, old };
             self.admit_change(context, &change).await?;
             let step = self.step(kind, &current.object, options);
-            if let Some(mut deleted) = self.take(context, kind, &current, step, options.dry_run).await? {
-                if options.propagation.is_none() {
-                    deleted.warnings.extend(strategy(kind).delete_warnings().iter().map(|told| (*told).to_owned()));
-                }
+            if let Some(deleted) = self.take(context, kind, &current, step, options.dry_run).await? {
                 return Ok(deleted);
             }
             if options.resource_version.is_some() {

@@ -13,7 +13,7 @@ use super::cache::Caches;
 use super::custom::{Definitions, custom};
 use super::error::not_served;
 use super::event_leases::EventLeases;
-use super::kinds::{SCALE_COLUMNS, quoted, scale_cells, strategy};
+use super::kinds::{Part, SCALE_COLUMNS, quoted, scale_cells, strategy};
 use super::{
     ApiService, Cell, Column, DeleteOptions, ListOptions, Patch, PatchKind, Pools, RegistryWatch, RegistryWatcher,
     RequestContext, Security, Store, StoredObject, Target, WatchOptions, WriteOptions,
@@ -181,8 +181,9 @@ impl Registry {
         self.ready().await?;
         let target = named(target)?;
         match target.subresource.as_str() {
-            "" | "status" => self.get_object(&target, min_revision).await,
             "scale" => self.get_scale(&target, min_revision).await,
+            "finalize" => Err(not_served()),
+            part if Part::of(part).is_some() => self.get_object(&target, min_revision).await,
             _ => Err(not_served()),
         }
     }
@@ -272,7 +273,16 @@ impl Registry {
         if !target.subresource.is_empty() {
             return Err(not_served());
         }
-        let deleted = self.delete_object(context, &target, options).await?;
+        let told = match options.propagation {
+            None => strategy(target.kind).delete_warnings(),
+            Some(_) => &[],
+        };
+        let told: Vec<String> = told.iter().map(|told| (*told).to_owned()).collect();
+        let mut deleted = match self.delete_object(context, &target, options).await {
+            Ok(deleted) => deleted,
+            Err(status) => return Err(status.beside(told)),
+        };
+        deleted.warnings.extend(told);
         self.after_write(target.kind).await;
         Ok(deleted)
     }

@@ -83,7 +83,7 @@ impl Registry {
         author: &Authorship,
         (current, options): (&Current, &WriteOptions),
     ) -> Result<Option<Written>, Status> {
-        let (kind, target) = (subject.target.kind, subject.target);
+        let kind = subject.target.kind;
         let mut live = match strategy(kind).view() {
             Some(view) => view.shown(current.object.clone()),
             None => current.object.clone(),
@@ -93,8 +93,28 @@ impl Registry {
             live = scale_object(kind, &live)?;
             author.show_in_scale(&mut live, &current.object);
         }
-        let Changed { mut object, mut warnings } =
+        let Changed { object, mut warnings } =
             difference.changed(subject.expected, Some(&live), author, |object| subject.default(object))?;
+        let changed = self.change_to(context, subject, object, author, (current, options), &mut warnings).await;
+        let object = match changed {
+            Ok(Some(object)) => object,
+            Ok(None) => return Ok(None),
+            Err(status) => return Err(status.beside(warnings)),
+        };
+        Ok(Some(Written { revision: self.revision(), object, created: false, warnings }))
+    }
+
+    /// Writes what a patch has made of the current object. `None` = somebody else was faster.
+    async fn change_to(
+        &self,
+        context: &RequestContext,
+        subject: Subject<'_>,
+        mut object: Object,
+        author: &Authorship,
+        (current, options): (&Current, &WriteOptions),
+        warnings: &mut Vec<String>,
+    ) -> Result<Option<StoredObject>, Status> {
+        let (kind, target) = (subject.target.kind, subject.target);
         check_place(target, &mut object)?;
         // The patched text carries the current revision unless the patch itself named another one.
         let named = parse_revision(object.text(&["metadata", "resourceVersion"]))?;
@@ -111,13 +131,11 @@ impl Registry {
         let Some(stored) = self.change(context, kind, subject.part, new, current, options.dry_run).await? else {
             return Ok(None);
         };
-        let object = if subject.is_scale() {
-            scale_of(kind, &stored)?
-        } else {
-            warnings.extend(strategy(kind).update_warnings(subject.part, stored.object(), &current.object));
-            stored
-        };
-        Ok(Some(Written { revision: self.revision(), object, created: false, warnings }))
+        if subject.is_scale() {
+            return scale_of(kind, &stored).map(Some);
+        }
+        warnings.extend(strategy(kind).update_warnings(subject.part, stored.object(), &current.object));
+        Ok(Some(stored))
     }
 
     /// Makes the object that an apply describes. `None` = somebody else was faster.
@@ -129,9 +147,25 @@ impl Registry {
         author: &Authorship,
         options: &WriteOptions,
     ) -> Result<Option<Written>, Status> {
-        let (kind, target) = (subject.target.kind, subject.target);
-        let Changed { mut object, mut warnings } =
+        let target = subject.target;
+        let Changed { object, mut warnings } =
             difference.changed(subject.expected, None, author, |object| subject.default(object))?;
+        match self.make_decoded(context, target, object, options, &mut warnings).await {
+            Ok(object) => Ok(Some(Written { revision: self.revision(), object, created: true, warnings })),
+            Err(status) if status.reason == Reason::AlreadyExists => Ok(None),
+            Err(status) => Err(status.beside(warnings)),
+        }
+    }
+
+    async fn make_decoded(
+        &self,
+        context: &RequestContext,
+        target: &Target,
+        mut object: Object,
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<StoredObject, Status> {
+        let kind = target.kind;
         let uid = object.uid();
         if !uid.is_empty() {
             let why =
@@ -141,11 +175,7 @@ impl Registry {
         check_place(target, &mut object)?;
         object = kept(strategy(kind), object);
         self.may_create(context, target).await?;
-        match self.give_birth(context, kind, object, options.dry_run, &mut warnings).await {
-            Ok(object) => Ok(Some(Written { revision: self.revision(), object, created: true, warnings })),
-            Err(status) if status.reason == Reason::AlreadyExists => Ok(None),
-            Err(status) => Err(status),
-        }
+        self.give_birth(context, kind, object, options.dry_run, warnings).await
     }
 }
 

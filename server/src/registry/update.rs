@@ -6,7 +6,7 @@
 use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status, time};
 use serde_json::Value;
 
-use super::apply::keep_times;
+use super::apply::{Sent, keep_times};
 use super::authorship::Authorship;
 use super::body::{self, Expected};
 use super::create::{judged_as, kept, shown};
@@ -31,12 +31,28 @@ impl Registry {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        let (kind, part) = (target.kind, part(target)?);
-        let rules = strategy(kind);
-        let api_version = kind.api_version();
-        let expected = Expected::of(kind, &api_version);
+        let part = part(target)?;
+        let api_version = target.kind.api_version();
+        let expected = Expected::of(target.kind, &api_version);
         let body = body::read(expected, body, options.field_validation)?;
-        let (mut new, mut warnings) = (body.object, body.warnings);
+        let mut warnings = body.warnings;
+        match self.update_decoded(context, (target, part), (body.object, &body.managed), options, &mut warnings).await {
+            Ok((object, created)) => Ok(Written { revision: self.revision(), object, created, warnings }),
+            Err(status) => Err(status.beside(warnings)),
+        }
+    }
+
+    /// The object after the change, and whether it was made by it.
+    async fn update_decoded(
+        &self,
+        context: &RequestContext,
+        (target, part): (&Target, Part),
+        (mut new, managed): (Object, &Sent),
+        options: &WriteOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<(StoredObject, bool), Status> {
+        let kind = target.kind;
+        let rules = strategy(kind);
         self.place(target, &mut new)?;
         if new.name() != target.name {
             return Err(wrong_name(new.name(), &target.name));
@@ -53,10 +69,9 @@ impl Registry {
                     return Err(Status::conflict(kind, &target.name, MODIFIED));
                 }
                 self.may_create(context, target).await?;
-                author.sign(None, &mut new, &body.managed);
+                author.sign(None, &mut new, managed);
                 new = kept(rules, new);
-                let object = self.give_birth(context, kind, new, options.dry_run, &mut warnings).await?;
-                return Ok(Written { revision: self.revision(), object, created: true, warnings });
+                return Ok((self.give_birth(context, kind, new, options.dry_run, warnings).await?, true));
             };
             check_identity(kind, &new, &current)?;
             match wanted {
@@ -67,11 +82,11 @@ impl Registry {
                 _ => {}
             }
             let mut changed = new.clone();
-            author.sign(Some(&shown(rules, &current.object)), &mut changed, &body.managed);
+            author.sign(Some(&shown(rules, &current.object)), &mut changed, managed);
             changed = kept(rules, changed);
             if let Some(object) = self.change(context, kind, part, changed, &current, options.dry_run).await? {
                 warnings.extend(rules.update_warnings(part, object.object(), &current.object));
-                return Ok(Written { revision: self.revision(), object, created: false, warnings });
+                return Ok((object, false));
             }
             if wanted.is_some() {
                 return Err(Status::conflict(kind, &target.name, MODIFIED));
@@ -94,7 +109,7 @@ impl Registry {
         let old = &current.object;
         keep_metadata(&mut new, old);
         if part == Part::Main {
-            self.allot(kind, &mut new, Some(old)).await?;
+            self.allot(kind, &mut new, Some(old), dry_run).await?;
         }
         // Who owns what is settled; how a part keeps the rest of the metadata is the kind's business.
         let managers = new.remove(&MANAGERS);
@@ -105,11 +120,7 @@ impl Registry {
             None => drop(new.remove(&MANAGERS)),
         }
         bump_generation(rules, &mut new, old);
-        let subresource = match part {
-            Part::Main => "",
-            Part::Status => "status",
-            Part::Finalize => "finalize",
-        };
+        let subresource = part.subresource();
         let change = Change { verb: ChangeVerb::Update, kind, subresource, new: Some(&new), old: Some(old) };
         self.admit_change(context, &change).await?;
         let mut faults = Faults::new();
@@ -151,12 +162,7 @@ impl Registry {
 
 /// Which part a target's subresource owns.
 pub(super) fn part(target: &Target) -> Result<Part, Status> {
-    match target.subresource.as_str() {
-        "" => Ok(Part::Main),
-        "status" => Ok(Part::Status),
-        "finalize" => Ok(Part::Finalize),
-        _ => Err(super::error::not_served()),
-    }
+    Part::of(&target.subresource).ok_or_else(super::error::not_served)
 }
 
 /// The revision that an object's resourceVersion wants; none and 0 want any.

@@ -95,12 +95,35 @@ pub(super) fn patch_kind(kind: &'static Kind, headers: &HeaderMap) -> Result<Pat
 }
 
 /// YAML (1.1, the first document) as JSON.
+///
+/// # Errors
+/// `BadRequest`.
 pub(super) fn from_yaml(bytes: &[u8]) -> Result<Bytes, Status> {
+    let document =
+        read_yaml(bytes).map_err(|why| Status::bad_request(format!("error converting YAML to JSON: {why}")))?;
+    Ok(json_of(document.value))
+}
+
+/// What an apply wants, as JSON; and each key that stands there again.
+///
+/// # Errors
+/// `BadRequest`.
+pub(super) fn configuration(bytes: &[u8]) -> Result<(Bytes, Vec<String>), Status> {
+    let refused =
+        |why: String| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}"));
+    let document = read_yaml(bytes).map_err(refused)?;
+    Ok((json_of(document.value), document.repeated))
+}
+
+fn read_yaml(bytes: &[u8]) -> Result<yaml::Document, String> {
     // YAML is slow to read: the other requests of this worker go on elsewhere.
-    match tokio::task::block_in_place(|| yaml::first_document(bytes)) {
-        Ok(Value::Null) => Ok(Bytes::from_static(b"{}")),
-        Ok(value) => Ok(Bytes::from(value.to_string())),
-        Err(why) => Err(Status::bad_request(format!("error converting YAML to JSON: {why}"))),
+    tokio::task::block_in_place(|| yaml::first_document(bytes))
+}
+
+fn json_of(value: Value) -> Bytes {
+    match value {
+        Value::Null => Bytes::from_static(b"{}"),
+        value => Bytes::from(value.to_string()),
     }
 }
 

@@ -126,7 +126,7 @@ fn part_of(kind: &'static Kind, part: &str) -> (&'static str, &'static str, &'st
         (_, "token") => ("authentication.k8s.io", "v1", "TokenRequest", &["create"]),
         (_, "binding") => own("Binding", &["create"]),
         (_, "log") => own(kind.kind, &["get"]),
-        (_, "finalize" | "approval") => own(kind.kind, &["update"]),
+        (_, "finalize") => own(kind.kind, &["update"]),
         (_, "attach") => own("PodAttachOptions", &["create", "get"]),
         (_, "exec") => own("PodExecOptions", &["create", "get"]),
         (_, "portforward") => own("PodPortForwardOptions", &["create", "get"]),

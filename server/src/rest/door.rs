@@ -120,7 +120,9 @@ fn refusal(mut status: Status, encoding: Encoding) -> Response {
         // The field of a body that does not decode is told over gRPC; kube-apiserver has it in the words alone.
         status.causes.clear();
     }
-    answer::failure(&status, encoding)
+    let mut response = answer::failure(&status, encoding);
+    answer::warn(&mut response, &status.warnings);
+    response
 }
 
 impl Serving {

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use futures::{StreamExt, stream};
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use listwatch_proto::resource::{Cause, Status, parse_time};
 use tokio_util::sync::CancellationToken;
 
@@ -20,11 +20,15 @@ pub(super) async fn log(
     query: &Query,
     stopping: CancellationToken,
 ) -> Result<Response, Status> {
-    let answer = open_log(registry, context, kubelets, target, &log_query(registry, query)?).await?;
-    let pieces = stream::unfold(answer, |answer| async {
-        let mut answer = answer?;
+    let Some(answer) = open_log(registry, context, kubelets, target, &log_query(registry, query)?).await? else {
+        // A pod that is on no node yet has nothing that could have been written.
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(response);
+    };
+    let pieces = stream::unfold(answer, |mut answer| async {
         // A log that breaks off ends the body without its last piece, which every client sees as an error.
-        answer.next().await.map(|piece| (piece, Some(answer)))
+        answer.next().await.map(|piece| (piece, answer))
     });
     let mut response = Response::new(Body::from_stream(pieces.take_until(stopping.cancelled_owned())));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));

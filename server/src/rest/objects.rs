@@ -12,7 +12,7 @@ use super::list::{one, page_of};
 use super::negotiate::{self, Encoding, Form};
 use super::query::Query;
 use super::table::Carried;
-use crate::registry::{Deleted, Patch, PatchKind, Registry, RequestContext, Target, Written};
+use crate::registry::{Deleted, FieldValidation, Patch, PatchKind, Registry, RequestContext, Target, Written};
 
 /// A request on one object, as far as the verbs need it.
 pub(super) struct Ask<'a> {
@@ -54,13 +54,31 @@ impl Ask<'_> {
         let options = self.query.write_options("PatchOptions")?;
         let kind = body::patch_kind(self.target.kind, request.headers())?;
         let mut bytes = body::bytes(request).await?;
+        let mut repeated = Vec::new();
         if kind == PatchKind::Apply {
-            bytes = body::from_yaml(&bytes)?;
+            (bytes, repeated) = body::configuration(&bytes)?;
+        }
+        match options.field_validation {
+            FieldValidation::Strict if !repeated.is_empty() => {
+                let why = repeated.join("\n  ");
+                return Err(Status::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {why}"
+                )));
+            }
+            FieldValidation::Ignore => repeated.clear(),
+            _ => {}
         }
         // For any other form it may not even be said.
         let force = if kind == PatchKind::Apply { self.query.force() } else { self.query.flag("force").is_some() };
         let patch = Patch { kind, body: bytes, force };
-        let written = self.registry.patch(self.context, self.target, &patch, &options).await?;
+        let mut written = match self.registry.patch(self.context, self.target, &patch, &options).await {
+            Ok(written) => written,
+            Err(mut status) => {
+                status.warnings.splice(0..0, repeated);
+                return Err(status);
+            }
+        };
+        written.warnings.splice(0..0, repeated);
         self.written(&written, if written.created { StatusCode::CREATED } else { StatusCode::OK })
     }
 

@@ -57,8 +57,13 @@ impl Registry {
         if (kind.group, kind.kind) == ("scheduling.k8s.io", "PriorityClass") && self.runs(AdmissionPlugin::Priority) {
             self.admit_default_class(kind, object, old).await?;
         }
-        // Of a pod only the birth is judged, of a claim also what may still change.
-        if limited && part == Part::Main && (old.is_none() || !is_pod) && self.runs(AdmissionPlugin::LimitRanger) {
+        // Of a pod only the birth and a change of its resources are judged, of a claim also what may still change.
+        let is_new_amount = match part {
+            Part::Main => old.is_none() || !is_pod,
+            Part::Resize => true,
+            _ => false,
+        };
+        if limited && is_new_amount && self.runs(AdmissionPlugin::LimitRanger) {
             self.admit_limits(kind, object, old).await?;
         }
         if is_pod && old.is_none() && self.runs(AdmissionPlugin::RuntimeClass) {

@@ -56,9 +56,10 @@ impl Use<'_> {
         }
         let Some(old) = self.old else { return true };
         match (self.kind.group, self.kind.plural) {
-            ("", "pods") => {
-                self.part == Part::Main && quota::is_limited_in_time(old) != quota::is_limited_in_time(self.new)
-            }
+            ("", "pods") => match self.part {
+                Part::Main => quota::is_limited_in_time(old) != quota::is_limited_in_time(self.new),
+                part => part == Part::Resize,
+            },
             ("", "services") => self.part == Part::Main,
             ("", "persistentvolumeclaims") => true,
             _ => false,

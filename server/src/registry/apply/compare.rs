@@ -36,10 +36,10 @@ impl Comparison {
         Ok(walker.found)
     }
 
-    /// Leaves fields out, with all below them.
-    pub(super) fn without(mut self, fields: &FieldSet) -> Self {
+    /// What is left when something is left out of each of its sets.
+    pub(super) fn without(mut self, leave_out: impl Fn(&mut FieldSet)) -> Self {
         for set in [&mut self.removed, &mut self.modified, &mut self.added] {
-            set.subtract_deep(fields);
+            leave_out(set);
         }
         self
     }

@@ -128,7 +128,7 @@ fn try_apply(write: Tracking<'_>, live: &Map<String, Value>, wanted: Configured<
     let manager = write.manager(Operation::Apply);
     let last = managers.remove(&manager);
     let mut fields = owned::fields(&config, shape);
-    fields.subtract_deep(&write.reset_fields());
+    write.leave_out_reset(&mut fields);
     let time = last.as_ref().and_then(|last| last.time.clone());
     managers.put(Entry { manager: manager.clone(), time, fields });
     let new = match last.filter(|last| !last.fields.is_empty()) {
@@ -160,7 +160,7 @@ fn settle(
     let manager = write.manager(Operation::Apply);
     let compared = compared(old, new, write.shape())
         .map_err(|why| fault(format!("failed to compare objects: {why}")))?
-        .without(&write.reset_fields());
+        .without(|fields| write.leave_out_reset(fields));
     let written = compared.written();
     let others = managers.0.iter().filter(|entry| !entry.manager.is(&manager));
     let taken: Vec<_> = others

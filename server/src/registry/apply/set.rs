@@ -143,6 +143,11 @@ impl FieldSet {
         subtract_deep(&mut self.0, &other.0);
     }
 
+    /// Keeps only what stands at or below these paths of field names; `*` stands for any step.
+    pub(super) fn keep_below(&mut self, paths: &[&[&str]]) {
+        self.0 = kept_below(&self.0, paths);
+    }
+
     /// The fields that both have.
     pub(super) fn common(&self, other: &FieldSet) -> FieldSet {
         FieldSet(common(&self.0, &other.0))
@@ -179,6 +184,25 @@ fn add(own: &mut Map<String, Value>, other: &Map<String, Value>) {
             }
         }
     }
+}
+
+fn kept_below(own: &Map<String, Value>, paths: &[&[&str]]) -> Map<String, Value> {
+    let mut kept = Map::new();
+    for (step, value) in steps(own) {
+        let is_meant = |name: &str| name == "*" || step.strip_prefix("f:") == Some(name);
+        let rest: Vec<&[&str]> = paths
+            .iter()
+            .filter_map(|path| path.split_first())
+            .filter(|(name, _)| is_meant(name))
+            .map(|(_, rest)| rest)
+            .collect();
+        if rest.iter().any(|rest| rest.is_empty()) {
+            kept.insert(step.clone(), value.clone());
+        } else if let Some(left) = below(value).and_then(|inside| node(false, kept_below(inside, &rest))) {
+            kept.insert(step.clone(), left);
+        }
+    }
+    kept
 }
 
 /// Takes the inside of a node out of a map, works on it, and puts back what is left.
@@ -313,6 +337,26 @@ mod tests {
         rest.subtract_deep(&set(json!({"f:status": {}, "f:metadata": {"f:labels": {}}})));
         assert_eq!(rest.into_value(), json!({"f:spec": {}}));
         assert_eq!(set(one).common(&set(other)).into_value(), json!({"f:a": {}, "f:c": {"f:d": {}}}));
+    }
+
+    #[test]
+    fn a_part_owns_only_what_stands_below_it() {
+        let mut part = set(json!({
+            "f:metadata": {"f:labels": {"f:a": {}}},
+            "f:spec": {"f:nodeName": {}, "f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:resources": {"f:limits": {}}}},
+                "f:ephemeralContainers": {".": {}, "k:{\"name\":\"e\"}": {".": {}}}},
+        }));
+        let mut resources = part.clone();
+        resources.keep_below(&[&["spec", "containers", "*", "resources"]]);
+        assert_eq!(
+            resources.into_value(),
+            json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {"f:resources": {"f:limits": {}}}}}})
+        );
+        part.keep_below(&[&["spec", "ephemeralContainers"]]);
+        assert_eq!(
+            part.into_value(),
+            json!({"f:spec": {"f:ephemeralContainers": {".": {}, "k:{\"name\":\"e\"}": {}}}})
+        );
     }
 
     #[test]

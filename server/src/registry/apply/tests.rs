@@ -3,13 +3,14 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
+use super::super::kinds::Reset;
 use super::*;
 
 const CONFIG_MAP: &str = "core/v1.ConfigMap";
 const DEPLOYMENT: &str = "apps/v1.Deployment";
 
 fn by<'a>(schema: &'a str, api_version: &'a str, manager: &'a str, now: &'a str) -> Tracking<'a> {
-    Tracking { schema, custom: None, api_version, subresource: "", manager, now, reset: &[&["status"]] }
+    Tracking { schema, custom: None, api_version, subresource: "", manager, now, reset: Reset::These(&[&["status"]]) }
 }
 
 fn object(value: Value) -> Object {
@@ -251,7 +252,7 @@ fn a_scale_takes_the_number_of_replicas_over() {
         subresource: "scale",
         manager: "sc",
         now: "2026-01-01T00:00:09Z",
-        reset: &[],
+        reset: Reset::These(&[]),
     };
     track(write, Some(&scale), &mut new, &Sent::Nothing);
     let mut scaled = made.clone();

@@ -7,6 +7,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Map, Value};
 
+use super::super::kinds::Reset;
 use super::super::schema::blank;
 use super::super::structural::Schema;
 use super::compare::Comparison;
@@ -69,8 +70,8 @@ pub(in super::super) struct Tracking<'a> {
     pub(in super::super) manager: &'a str,
     /// Now, in seconds and RFC 3339.
     pub(in super::super) now: &'a str,
-    /// What the write cannot change, as paths of field names: nobody comes to own it by it.
-    pub(in super::super) reset: &'static [&'static [&'static str]],
+    /// What the write cannot change: nobody comes to own it by it.
+    pub(in super::super) reset: Reset,
 }
 
 impl Tracking<'_> {
@@ -87,14 +88,19 @@ impl Tracking<'_> {
         }
     }
 
-    /// The fields that the write does not give to anybody.
-    pub(super) fn reset_fields(&self) -> FieldSet {
-        let mut fields = FieldSet::default();
-        for path in self.reset {
-            let path: Vec<String> = path.iter().map(|name| super::element::field(name)).collect();
-            fields.insert(&path);
+    /// Leaves out what the write does not give to anybody.
+    pub(super) fn leave_out_reset(&self, fields: &mut FieldSet) {
+        match self.reset {
+            Reset::These(paths) => {
+                let mut reset = FieldSet::default();
+                for path in paths {
+                    let path: Vec<String> = path.iter().map(|name| super::element::field(name)).collect();
+                    reset.insert(&path);
+                }
+                fields.subtract_deep(&reset);
+            }
+            Reset::AllBut(paths) => fields.keep_below(paths),
         }
-        fields
     }
 
     /// An object of the kind with nothing in it: what a new one is compared with.
@@ -166,12 +172,11 @@ pub(super) fn update(
     new: &Map<String, Value>,
     mut managers: Managers,
 ) -> Managers {
-    let reset = write.reset_fields();
     let Ok(compared) = compared(live, new, write.shape()) else {
         // What cannot be told apart is nobody's.
         return Managers::default();
     };
-    let compared = compared.without(&reset);
+    let compared = compared.without(|fields| write.leave_out_reset(fields));
     if compared.is_empty() {
         return managers;
     }

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
-use super::super::kinds::{Faults, OwnMetadata, Part, Path, Shown, Strategy, qualified_name_faults};
+use super::super::kinds::{Faults, OwnMetadata, Part, Path, Reset, Shown, Strategy, qualified_name_faults};
 use super::super::structural::{self, Finding, Rules, Schema, What};
 use super::super::table::{Cell, Column};
 use super::JsonPath;
@@ -218,6 +218,14 @@ impl Strategy for CustomResource {
             added.for_each(|finalizer| warnings.extend(finalizer_warnings(finalizer)));
         }
         warnings
+    }
+
+    fn reset_fields(&self, part: Part) -> Reset {
+        match part {
+            Part::Status => Reset::These(&[&["metadata"], &["spec"]]),
+            _ if self.has_status => Reset::These(&[&["status"]]),
+            _ => Reset::These(&[]),
+        }
     }
 
     fn own_metadata(&self) -> OwnMetadata {

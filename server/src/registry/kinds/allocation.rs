@@ -207,6 +207,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) pools: &'a Pools,
     /// The objects of [`Allocation::looks_at`].
     pub(crate) objects: &'a [Object],
+    /// Nothing is written: what is drawn need only look like what would be handed out.
+    pub(crate) dry_run: bool,
 }
 
 /// What a kind is handed out.

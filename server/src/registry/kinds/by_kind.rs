@@ -19,7 +19,7 @@ pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
         "apiextensions.k8s.io" => extensions::strategy(kind.kind),
         "apps" => apps::strategy(kind.kind),
         "authentication.k8s.io" | "authorization.k8s.io" => review::strategy(kind.kind),
-        "autoscaling" => autoscaling::strategy(kind.kind),
+        "autoscaling" => autoscaling::strategy(kind.version, kind.kind),
         "batch" => batch::strategy(kind.kind),
         "coordination.k8s.io" => coordination::strategy(kind.kind),
         "discovery.k8s.io" => discovery::strategy(kind.kind),

@@ -19,7 +19,53 @@ pub(crate) enum Part {
     Status,
     /// `spec.finalizers` of a namespace.
     Finalize,
+    /// The ephemeral containers of a pod.
+    EphemeralContainers,
+    /// The resources of a pod's containers.
+    Resize,
+    /// The conditions that say whether a certificate is granted.
+    Approval,
 }
+
+impl Part {
+    /// The part that a subresource owns; empty = the object. `None` = it owns none.
+    pub(in super::super) fn of(subresource: &str) -> Option<Part> {
+        Some(match subresource {
+            "" => Part::Main,
+            "status" => Part::Status,
+            "finalize" => Part::Finalize,
+            "ephemeralcontainers" => Part::EphemeralContainers,
+            "resize" => Part::Resize,
+            "approval" => Part::Approval,
+            _ => return None,
+        })
+    }
+
+    /// The subresource that owns the part.
+    pub(in super::super) fn subresource(self) -> &'static str {
+        match self {
+            Part::Main => "",
+            Part::Status => "status",
+            Part::Finalize => "finalize",
+            Part::EphemeralContainers => "ephemeralcontainers",
+            Part::Resize => "resize",
+            Part::Approval => "approval",
+        }
+    }
+}
+
+/// Which fields a write to a part leaves as they are, whatever it says: nobody comes to own them by it. Paths are of
+/// field names; `*` stands for every item of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reset {
+    /// These, with all below them.
+    These(&'static [&'static [&'static str]]),
+    /// All but these, with all below them.
+    AllBut(&'static [&'static [&'static str]]),
+}
+
+/// What is left as it is where a status may bring no metadata either.
+pub(super) const STATUS_ALONE: Reset = Reset::These(&[&["metadata"], &["spec"]]);
 
 /// How a deletion waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,11 +130,11 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Fields that a write to this part cannot change, as paths of names: nobody comes to own them by it.
-    fn reset_fields(&self, part: Part) -> &'static [&'static [&'static str]] {
+    /// Fields that a write to this part cannot change.
+    fn reset_fields(&self, part: Part) -> Reset {
         match part {
-            Part::Status => &[&["spec"]],
-            _ => &[&["status"]],
+            Part::Status => Reset::These(&[&["spec"]]),
+            _ => Reset::These(&[&["status"]]),
         }
     }
 
@@ -198,4 +244,14 @@ pub(super) fn keep(new: &mut Object, old: &Object, fields: &[&str]) {
 /// How the kinds refuse a field selector that have always had some.
 pub(in crate::registry) fn label_not_supported(path: &str) -> String {
     format!("field label not supported: {path}")
+}
+
+/// Takes the metadata from the old object that a part of it cannot change (apimachinery `ResetObjectMetaForStatus`).
+pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
+    for key in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        match old.at(&["metadata", key]) {
+            Some(value) => new.set(&["metadata", key], value.clone()),
+            None => drop(new.remove(&["metadata", key])),
+        }
+    }
 }

@@ -106,7 +106,7 @@ impl Strategy for DaemonSetStrategy {
         let mut generation = template_generation(old).unwrap_or(0);
         match part {
             Part::Status => keep(new, old, &["spec"]),
-            Part::Main | Part::Finalize => {
+            _ => {
                 keep(new, old, &["status"]);
                 template::defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
                 if new.at(&["spec", "template"]) != old.at(&["spec", "template"]) {

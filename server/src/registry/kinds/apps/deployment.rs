@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::workload;
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Part, Reset, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
@@ -77,7 +77,7 @@ impl Strategy for DeploymentStrategy {
                 // Labels belong to the one who owns the spec.
                 workload::keep_labels(new, old);
             }
-            Part::Main | Part::Finalize => {
+            _ => {
                 keep(new, old, &["status"]);
                 template::defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
             }
@@ -131,6 +131,13 @@ impl Strategy for DeploymentStrategy {
         }
         self.validate_create(new, faults);
         workload::immutable_selector(new, old, faults);
+    }
+
+    fn reset_fields(&self, part: Part) -> Reset {
+        match part {
+            Part::Status => Reset::These(&[&["spec"], &["metadata", "labels"]]),
+            _ => Reset::These(&[&["status"]]),
+        }
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {

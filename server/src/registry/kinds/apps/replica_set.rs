@@ -65,7 +65,7 @@ impl Strategy for ReplicaSetStrategy {
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
         match part {
             Part::Status => keep(new, old, &["spec"]),
-            Part::Main | Part::Finalize => {
+            _ => {
                 keep(new, old, &["status"]);
                 template::defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
             }

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::{hpa_print, hpa_spec};
+use super::{hpa_annotations, hpa_print, hpa_spec};
 use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
@@ -62,6 +62,7 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
     }
 
     fn default(&self, object: &mut Object) {
+        hpa_annotations::drop_all(object);
         let spec = object.at_mut(&["spec"]);
         default(spec, "minReplicas", 1);
         if spec["metrics"].as_array().is_none_or(Vec::is_empty) {

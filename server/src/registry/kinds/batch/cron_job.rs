@@ -77,7 +77,7 @@ impl Strategy for CronJobStrategy {
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
         match part {
             Part::Status => keep(new, old, &["spec"]),
-            Part::Main | Part::Finalize => {
+            _ => {
                 keep(new, old, &["status"]);
                 template::defaults::drop_disabled(new.at_mut(&["spec", "jobTemplate", "spec", "template", "spec"]));
             }

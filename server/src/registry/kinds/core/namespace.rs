@@ -48,9 +48,9 @@ impl Strategy for NamespaceStrategy {
 
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
         let kept: &[&str] = match part {
-            Part::Main => &["spec", "status"],
             Part::Status => &["spec"],
             Part::Finalize => &["status"],
+            _ => &["spec", "status"],
         };
         keep(new, old, kept);
     }
@@ -61,7 +61,6 @@ impl Strategy for NamespaceStrategy {
 
     fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
         match part {
-            Part::Main => {}
             Part::Finalize => finalizers(new, faults),
             Part::Status => {
                 let phase = new.text(&["status", "phase"]);
@@ -75,6 +74,7 @@ impl Strategy for NamespaceStrategy {
                     faults.invalid(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty");
                 }
             }
+            _ => {}
         }
     }
 

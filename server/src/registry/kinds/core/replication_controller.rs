@@ -75,7 +75,7 @@ impl Strategy for ReplicationControllerStrategy {
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
         match part {
             Part::Status => keep(new, old, &["spec"]),
-            Part::Main | Part::Finalize => {
+            _ => {
                 keep(new, old, &["status"]);
                 drop_disabled(new);
             }

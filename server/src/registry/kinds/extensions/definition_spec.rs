@@ -31,6 +31,8 @@ const SHARED: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns",
 struct Internal {
     versions: Vec<Value>,
     shared: Value,
+    /// No list was sent, not even an empty one.
+    is_missing: bool,
 }
 
 impl Internal {
@@ -44,12 +46,12 @@ impl Internal {
                 shared[key] = first;
             }
         }
-        Internal { versions, shared }
+        Internal { versions, shared, is_missing: spec["versions"].is_null() }
     }
 
     /// The versions as Go prints them.
     fn shown(&self) -> Shown {
-        if self.versions.is_empty() {
+        if self.is_missing {
             return Shown("null".to_owned());
         }
         let part = |value: &Value| if value.is_null() { "null".to_owned() } else { value.to_string() };

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Part, Reset, STATUS_ALONE, Strategy, keep};
 use crate::registry::kinds::vocabulary::addresses;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
@@ -45,7 +45,7 @@ impl Strategy for ServiceCIDRStrategy {
                     }
                 }
             }
-            Part::Main | Part::Finalize => keep(new, old, &["status"]),
+            _ => keep(new, old, &["status"]),
         }
     }
 
@@ -94,6 +94,10 @@ impl Strategy for ServiceCIDRStrategy {
             let shown = if is.is_empty() { "null".to_owned() } else { Value::from(is).to_string() };
             faults.invalid(&path, Shown(shown), WHY);
         }
+    }
+
+    fn reset_fields(&self, part: Part) -> Reset {
+        if part == Part::Status { STATUS_ALONE } else { Reset::These(&[&["status"]]) }
     }
 
     fn has_generation(&self) -> bool {

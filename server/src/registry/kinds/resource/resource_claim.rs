@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::claim_spec;
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Part, Reset, STATUS_ALONE, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{has, items, text as field};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -63,6 +63,10 @@ impl Strategy for ResourceClaimStrategy {
 
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Whole
+    }
+
+    fn reset_fields(&self, part: Part) -> Reset {
+        if part == Part::Status { STATUS_ALONE } else { Reset::These(&[&["status"]]) }
     }
 
     fn has_generation(&self) -> bool {

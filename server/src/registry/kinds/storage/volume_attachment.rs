@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Part, Reset, STATUS_ALONE, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{entries, has, items, text as field};
@@ -81,6 +81,10 @@ impl Strategy for VolumeAttachmentStrategy {
 
     fn own_metadata(&self) -> OwnMetadata {
         OwnMetadata::Whole
+    }
+
+    fn reset_fields(&self, part: Part) -> Reset {
+        if part == Part::Status { STATUS_ALONE } else { Reset::These(&[&["status"]]) }
     }
 
     fn has_generation(&self) -> bool {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::spec::Context;
 use super::volume_source::descending;
-use super::{probe, volume};
+use super::{ephemeral, probe, volume};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{has, items, text};
 use crate::registry::kinds::vocabulary::resources::Of;
@@ -54,6 +54,7 @@ pub(in crate::registry::kinds) fn validate_all(context: &Context<'_>, path: &Pat
             }
         }
     }
+    ephemeral::validate_all(context, &mut seen, &path.child("ephemeralContainers"), faults);
     if spec["hostNetwork"] == true {
         host_network(context, &regular, faults);
     }
@@ -109,7 +110,8 @@ fn restart_policy(container: &Value, path: &Path, faults: &mut Faults) {
     }
 }
 
-fn validate(context: &Context<'_>, container: &Value, path: &Path, faults: &mut Faults) {
+/// What is asked of every container.
+pub(super) fn validate(context: &Context<'_>, container: &Value, path: &Path, faults: &mut Faults) {
     let name = text(container, "name");
     if name.is_empty() {
         faults.required(&path.child("name"), "");

@@ -2,7 +2,7 @@
 //!
 //! * [`defaults`]: what is filled in
 //! * [`whole`]: a template with its metadata; [`annotations`]; [`spec`]: a pod's spec, and from there
-//!   [`container`] ([`environment`], [`downward`], [`probe`]), [`volume`] ([`volume_source`], [`claim_template`]),
+//!   [`container`] ([`environment`], [`downward`], [`probe`]), [`ephemeral`], [`volume`] ([`volume_source`], [`claim_template`]),
 //!   [`scheduling`], [`security`], [`requests`]: every fault of the part
 //! * [`claim_spec`] and [`persistent_source`]: what a pod's volumes share with claims and volumes of the cluster
 //! * [`warnings`]: what a person is told about what is valid and will surprise
@@ -14,6 +14,7 @@ mod container;
 pub(super) mod defaults;
 mod downward;
 mod environment;
+mod ephemeral;
 pub(super) mod persistent_source;
 mod probe;
 pub(super) mod requests;

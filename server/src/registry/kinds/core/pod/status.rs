@@ -5,10 +5,44 @@ use std::net::IpAddr;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
+use crate::registry::kinds::strategy::keep;
 use crate::registry::kinds::vocabulary::addresses::ip;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
-use crate::registry::kinds::vocabulary::fields::{items, text};
+use crate::registry::kinds::vocabulary::fields::{items, items_mut, text};
 use crate::registry::kinds::vocabulary::{addresses, names};
+
+/// Takes over from the old pod what a status cannot change. Which generation was seen is not forgotten by a writer that
+/// does not know the field.
+pub(super) fn prepare(new: &mut Object, old: &Object) {
+    keep(new, old, &["spec"]);
+    if new.text(&["status", "qosClass"]).is_empty() {
+        new.set(&["status", "qosClass"], old.text(&["status", "qosClass"]));
+    }
+    // Old kubelets send owners that break the collection of garbage.
+    match old.at(&["metadata", "ownerReferences"]).cloned() {
+        Some(owners) => new.set(&["metadata", "ownerReferences"], owners),
+        None => drop(new.remove(&["metadata", "ownerReferences"])),
+    }
+    let seen = |value: &Value| value["observedGeneration"].as_i64().filter(|seen| *seen != 0);
+    let was = old.at(&["status"]).unwrap_or(&Value::Null);
+    let status = new.at_mut(&["status"]);
+    if seen(status).is_none()
+        && let Some(before) = seen(was)
+    {
+        status["observedGeneration"] = before.into();
+    }
+    // A type may stand there more than once: the first goes with the first.
+    let mut before: Vec<&Value> = items(was, "conditions").iter().collect();
+    for condition in items_mut(status, "conditions") {
+        let same = before.iter().position(|old| text(old, "type") == text(condition, "type"));
+        let earlier = same.and_then(|at| seen(before.remove(at)));
+        if seen(condition).is_none()
+            && let Some(earlier) = earlier
+        {
+            condition["observedGeneration"] = earlier.into();
+        }
+    }
+}
 
 /// Every fault of a change of the status.
 pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
@@ -119,5 +153,35 @@ fn may_restart(container: &Value, spec: &Value, code: i64) -> bool {
         "Never" => false,
         "OnFailure" => code != 0,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_status_forgets_no_generation_and_brings_no_owner() {
+        let pod = |status: Value, owner: &str| {
+            let metadata = json!({"name": "p", "ownerReferences": [{"name": owner}]});
+            Object::from_value(json!({"metadata": metadata, "spec": {}, "status": status})).expect("a map")
+        };
+        let old = pod(
+            json!({"qosClass": "Burstable", "observedGeneration": 4, "conditions": [
+                {"type": "Ready", "observedGeneration": 3}, {"type": "Other", "observedGeneration": 2}]}),
+            "own",
+        );
+        let mut new = pod(
+            json!({"conditions": [{"type": "Other", "observedGeneration": 9}, {"type": "Ready"}, {"type": "Ready"}]}),
+            "foreign",
+        );
+        prepare(&mut new, &old);
+        assert_eq!(
+            new.at(&["status"]),
+            Some(&json!({"qosClass": "Burstable", "observedGeneration": 4, "conditions": [
+                {"type": "Other", "observedGeneration": 9}, {"type": "Ready", "observedGeneration": 3}, {"type": "Ready"}]}))
+        );
+        assert_eq!(new.at(&["metadata", "ownerReferences"]), old.at(&["metadata", "ownerReferences"]));
     }
 }

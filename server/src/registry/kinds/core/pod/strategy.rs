@@ -5,8 +5,8 @@ use listwatch_proto::resource::toleration::{NO_EXECUTE, TAINT_NOT_READY, TAINT_U
 use listwatch_proto::resource::{Object, Taint, Toleration};
 use serde_json::{Value, json};
 
-use super::{print, status, update};
-use crate::registry::kinds::strategy::{Grace, Part, Strategy, keep, label_not_supported};
+use super::{ephemeral, print, resize, status, update};
+use crate::registry::kinds::strategy::{Grace, Part, Reset, Strategy, keep, label_not_supported};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, text as txt};
@@ -68,31 +68,25 @@ impl Strategy for PodStrategy {
     }
 
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
-        if part == Part::Status {
-            keep(new, old, &["spec"]);
-            if new.text(&["status", "qosClass"]).is_empty() {
-                new.set(&["status", "qosClass"], old.text(&["status", "qosClass"]));
-            }
-            if old.is_terminating() {
-                // A pod on its way out keeps the owners that may be waiting for it.
-                let owners = old.at(&["metadata", "ownerReferences"]).cloned();
-                match owners {
-                    Some(owners) => new.set(&["metadata", "ownerReferences"], owners),
-                    None => drop(new.remove(&["metadata", "ownerReferences"])),
+        match part {
+            Part::Status => status::prepare(new, old),
+            Part::EphemeralContainers => ephemeral::prepare(new, old),
+            Part::Resize => resize::prepare(new, old),
+            _ => {
+                keep(new, old, &["status"]);
+                let spec = new.at_mut(&["spec"]);
+                let was = old.at(&["spec"]).unwrap_or(&Value::Null);
+                for key in ["priority", "preemptionPolicy"] {
+                    if has(was, key) {
+                        default(spec, key, was[key].clone());
+                    }
                 }
-            }
-            return;
-        }
-        keep(new, old, &["status"]);
-        let spec = new.at_mut(&["spec"]);
-        let was = old.at(&["spec"]).unwrap_or(&Value::Null);
-        for key in ["priority", "preemptionPolicy"] {
-            if has(was, key) {
-                default(spec, key, was[key].clone());
+                stay_on_failing_nodes(spec);
             }
         }
-        stay_on_failing_nodes(spec);
-        template::defaults::drop_disabled(spec);
+        if part != Part::Status {
+            template::defaults::drop_disabled(new.at_mut(&["spec"]));
+        }
     }
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
@@ -110,19 +104,44 @@ impl Strategy for PodStrategy {
     }
 
     fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
+        if part == Part::Status {
+            template::annotations::validate_update(new, old, faults);
+            status::validate(new, old, faults);
+            return;
+        }
+        let spec = new.at(&["spec"]).unwrap_or(&Value::Null);
+        let annotations = new.at(&["metadata", "annotations"]).unwrap_or(&Value::Null);
+        template::annotations::validate(annotations, spec, &Path::new("metadata.annotations"), faults);
+        if part == Part::Resize {
+            template::spec::validate_pod(spec, new.name(), &Path::new("spec"), faults);
+            resize::validate(new, old, faults);
+            return;
+        }
+        if part != Part::EphemeralContainers {
+            template::annotations::validate_update(new, old, faults);
+        }
+        template::spec::validate_pod(spec, new.name(), &Path::new("spec"), faults);
+        if part == Part::EphemeralContainers {
+            template::annotations::validate_update(new, old, faults);
+            ephemeral::validate(new, old, faults);
+        } else {
+            update::validate(new, old, faults);
+        }
+    }
+
+    fn reset_fields(&self, part: Part) -> Reset {
         match part {
             Part::Status => {
-                template::annotations::validate_update(new, old, faults);
-                status::validate(new, old, faults);
+                Reset::These(&[&["spec"], &["metadata", "deletionTimestamp"], &["metadata", "ownerReferences"]])
             }
-            Part::Main | Part::Finalize => {
-                let spec = new.at(&["spec"]).unwrap_or(&Value::Null);
-                let annotations = new.at(&["metadata", "annotations"]).unwrap_or(&Value::Null);
-                template::annotations::validate(annotations, spec, &Path::new("metadata.annotations"), faults);
-                template::annotations::validate_update(new, old, faults);
-                template::spec::validate_pod(spec, new.name(), &Path::new("spec"), faults);
-                update::validate(new, old, faults);
-            }
+            Part::EphemeralContainers => Reset::AllBut(&[&["spec", "ephemeralContainers"]]),
+            Part::Resize => Reset::AllBut(&[
+                &["spec", "containers", "*", "resources"],
+                &["spec", "containers", "*", "resizePolicy"],
+                &["spec", "initContainers", "*", "resources"],
+                &["spec", "initContainers", "*", "resizePolicy"],
+            ]),
+            _ => Reset::These(&[&["status"]]),
         }
     }
 
@@ -132,6 +151,10 @@ impl Strategy for PodStrategy {
 
     fn warnings(&self, object: &Object) -> Vec<String> {
         template::warnings::pod(object)
+    }
+
+    fn update_warnings(&self, part: Part, new: &Object, _old: &Object) -> Vec<String> {
+        if matches!(part, Part::EphemeralContainers | Part::Resize) { Vec::new() } else { self.warnings(new) }
     }
 
     fn grace(&self, object: &Object, asked: Option<i64>) -> Grace {

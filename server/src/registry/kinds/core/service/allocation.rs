@@ -42,7 +42,7 @@ impl Allocation for ServiceAllocation {
         let ranges = ranges(ground);
         family_rules::complete(new, old, &configured(&ground.pools.addresses)).map_err(invalid)?;
         complete_addresses(new, old, &ranges, draw)?;
-        let mut ports = Ports { range: &ground.pools.node_ports, draw, own: Vec::new() };
+        let mut ports = Ports { range: &ground.pools.node_ports, draw, own: Vec::new(), dry_run: ground.dry_run };
         let given = match old {
             None => ports::complete_new(new, &mut ports),
             Some(old) => ports::complete_change(new, old, &mut ports),
@@ -233,7 +233,7 @@ mod tests {
     fn complete_in(pools: &Pools, service: Value, old: Option<&Object>, taken: &Taken) -> Result<Object, String> {
         let mut object = Object::from_value(json!({"metadata": {"name": "x"}, "spec": service})).expect("a map");
         super::super::defaults::apply(&mut object);
-        let ground = Ground { pools, objects: &[] };
+        let ground = Ground { pools, objects: &[], dry_run: false };
         let mut chance = StdRng::seed_from_u64(1);
         let mut draw = Draw { taken, chance: &mut chance };
         ServiceAllocation.complete(&mut object, old, &ground, &mut draw).map_err(|status| status.message)?;

@@ -28,7 +28,12 @@ pub(super) struct Ports<'a, 'b> {
     pub(super) draw: &'a mut Draw<'b>,
     /// Given out in this very change.
     pub(super) own: Vec<i64>,
+    /// Ports are shown, and not handed out.
+    pub(super) dry_run: bool,
 }
+
+/// A dry run shows numbers above this one, which no range of the default has: nobody takes them for ports that he has.
+const SHOWN_FROM: i64 = 32_768;
 
 impl Ports<'_, '_> {
     fn check(&self, port: i64) -> Result<(), String> {
@@ -52,6 +57,11 @@ impl Ports<'_, '_> {
 
     /// Takes any; the first of the range are kept for who names a port (Kubernetes 1.28 and later).
     fn take_any(&mut self) -> Option<i64> {
+        if self.dry_run {
+            let port = self.own.iter().copied().max().unwrap_or(SHOWN_FROM) + 1;
+            self.own.push(port);
+            return Some(port);
+        }
         let (first, end) = (u64::from(*self.range.start()), u64::from(*self.range.end()) + 1);
         let size = end.saturating_sub(first);
         let kept = if size <= 16 { 0 } else { (size / 32).clamp(16, 128) };

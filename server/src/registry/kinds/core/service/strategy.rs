@@ -30,7 +30,7 @@ impl Strategy for ServiceStrategy {
     fn prepare_update(&self, part: Part, new: &mut Object, old: &Object) {
         match part {
             Part::Status => keep(new, old, &["spec"]),
-            Part::Main | Part::Finalize => {
+            _ => {
                 keep(new, old, &["status"]);
                 defaults::drop_what_the_type_lacks(new, old);
             }
