@@ -17,8 +17,6 @@ const FIRST_WRITES_MAX: usize = 100;
 
 /// The namespaces that are there from the start.
 pub(super) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-/// The namespaces that cannot be deleted (Kubernetes 1.36).
-pub(super) const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 impl Registry {
     /// Writes the first objects if they are not there. Each verb begins with this; after the first time it costs one

@@ -6,10 +6,9 @@
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use listwatch_proto::resource::{Kind, Object, Status, parse_time, time};
-use serde_json::Value;
 
 use super::current::{Current, ROUNDS_MAX};
-use super::kinds::{Grace, SYSTEM_CLASSES, strategy};
+use super::kinds::{Grace, strategy};
 use super::update::too_busy;
 use super::{Change, ChangeVerb, DeleteOptions, Deleted, Propagation, Registry, RequestContext, StoredObject, Target};
 
@@ -40,11 +39,7 @@ impl Registry {
         if let Some(deleted) = self.delete_damaged(context, target, options).await? {
             return Ok(deleted);
         }
-        if kind.kind == "Namespace" && super::bootstrap::IMMORTAL.contains(&target.name.as_str()) {
-            return Err(Status::forbidden(kind, &target.name, "this namespace may not be deleted"));
-        }
-        if kind.kind == "PriorityClass" && SYSTEM_CLASSES.iter().any(|class| class.name == target.name) {
-            let why = "this is a system priority class and cannot be deleted";
+        if let Some(why) = strategy(kind).stays(&target.name) {
             return Err(Status::forbidden(kind, &target.name, why));
         }
         let mut last: Option<Current> = None;
@@ -154,32 +149,26 @@ impl Registry {
     fn step(&self, kind: &'static Kind, old: &Object, options: &DeleteOptions) -> Step {
         let asked = options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
         let mut new = old.clone();
-        // Nobody collects what Events and custom resources own.
+        let rules = strategy(kind);
         let settled = old.finalizers().any(|f| f == FOREGROUND || f == ORPHAN);
-        let own = strategy(kind).default_propagation().filter(|_| !settled);
-        let propagation = options.propagation.or(own).filter(|_| kind.kind != "Event" && kind.extension.is_none());
+        let own = rules.default_propagation().filter(|_| !settled);
+        let propagation = options.propagation.or(own).filter(|_| rules.has_dependents());
         set_finalizers(&mut new, propagation);
         if old.is_terminating() {
             return self.shorten(kind, old, new, asked);
         }
+        if let Some(held) = rules.held(old, &new, &time(self.now())) {
+            let then_remove = rules.may_go(&held);
+            return Step::Mark { object: Box::new(held), then_remove };
+        }
         let pending = new.finalizers().next().is_some();
-        match strategy(kind).grace(old, asked) {
-            Grace::None if kind.kind == "CustomResourceDefinition" && kind.extension.is_none() => {
-                let object = Box::new(super::custom::marked(old, &time(self.now())));
-                Step::Mark { object, then_remove: false }
-            }
+        match rules.grace(old, asked) {
             Grace::Seconds(seconds) => {
-                self.mark(&mut new, Some(seconds), seconds);
+                self.mark(&mut new, seconds);
                 Step::Mark { object: Box::new(new), then_remove: !pending && seconds == 0 }
             }
-            Grace::None if kind.kind == "Namespace" => {
-                self.mark(&mut new, None, 0);
-                new.set(&["status", "phase"], "Terminating");
-                let empty = new.at(&["spec", "finalizers"]).and_then(Value::as_array).is_none_or(Vec::is_empty);
-                Step::Mark { object: Box::new(new), then_remove: !pending && empty }
-            }
             Grace::None if pending => {
-                self.mark(&mut new, Some(0), 0);
+                self.mark(&mut new, 0);
                 Step::Mark { object: Box::new(new), then_remove: false }
             }
             Grace::None => Step::Remove,
@@ -214,14 +203,12 @@ impl Registry {
         Step::Mark { object: Box::new(new), then_remove: !pending && seconds == 0 }
     }
 
-    fn mark(&self, object: &mut Object, grace: Option<i64>, seconds: i64) {
+    fn mark(&self, object: &mut Object, seconds: i64) {
         let now = self.now();
         // What lies beyond the calendar is as far away as its end.
         let due = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
         object.set(&["metadata", "deletionTimestamp"], time(due));
-        if let Some(grace) = grace {
-            object.set(&["metadata", "deletionGracePeriodSeconds"], grace);
-        }
+        object.set(&["metadata", "deletionGracePeriodSeconds"], seconds);
         if object.generation() > 0 {
             object.set(&["metadata", "generation"], object.generation() + 1);
         }

@@ -448,9 +448,9 @@ impl Registry {
         Timestamp::from_millisecond(self.shared.clock.wall_ms()).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// The lease a new value of a kind hangs on: Events expire.
+    /// The lease a new value of a kind hangs on; 0 = it stays.
     pub(super) async fn lease_for(&self, kind: &'static Kind) -> Result<i64, Status> {
-        if kind.kind != "Event" {
+        if !strategy(kind).expires() {
             return Ok(0);
         }
         Ok(self.shared.leases.current(&*self.shared.store, self.shared.clock.monotonic()).await?)

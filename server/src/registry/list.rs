@@ -8,6 +8,7 @@ use listwatch_proto::resource::Status;
 use super::continue_token;
 use super::custom::served;
 use super::error::{continue_too_old, list_too_old, too_large_revision};
+use super::kinds::strategy;
 use super::selection::{Selection, facts_of};
 use super::{ListOptions, ListPage, Registry, StoreError, StoreWatcher, StoredObject, Target};
 use crate::storage::KeyRange;
@@ -92,8 +93,8 @@ impl Registry {
             return None;
         }
         let caches = &self.shared.caches;
-        // Events are many and seldom listed: their cache is there only if somebody watches them.
-        let cache = if selection.kind.kind == "Event" {
+        // What goes by itself is much and seldom listed: its cache is there only if somebody watches it.
+        let cache = if strategy(selection.kind).expires() {
             caches.existing(selection.kind)?
         } else {
             caches.of(selection.kind, &self.shared.store)

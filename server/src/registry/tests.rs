@@ -578,6 +578,7 @@ async fn stored_values_have_no_resource_version() {
 mod bookmarks;
 mod cached;
 mod claims;
+mod delete_races;
 mod engine;
 mod evictions;
 mod judged;

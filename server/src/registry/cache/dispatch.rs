@@ -7,18 +7,10 @@ use bytes::Bytes;
 use listwatch_proto::resource::{KINDS, Kind};
 
 use super::super::facts::Facts;
+use super::super::kinds::strategy;
 use super::super::selection::Selection;
 use super::super::{RegistryWatcher, StoreWatcher};
 use super::queue::Queue;
-
-/// The fields by which watchers of a kind are indexed, the most selective first.
-fn indexed(kind: &'static Kind) -> &'static [&'static str] {
-    match kind.kind {
-        "Pod" => &["spec.nodeName"],
-        "Event" => &["involvedObject.uid", "involvedObject.name"],
-        _ => &[],
-    }
-}
 
 /// Where a watcher is found. Each stands in exactly one place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +39,8 @@ pub(super) struct Watcher {
 #[derive(Debug)]
 pub(super) struct Index {
     kind: &'static Kind,
+    /// The fields by which watchers are found, the most selective first.
+    fields: &'static [&'static str],
     watchers: BTreeMap<u64, Watcher>,
     /// Those let go that have not noticed yet: an operator wants to see a reader that stands still.
     lost: BTreeMap<u64, Watcher>,
@@ -56,7 +50,8 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn new(kind: &'static Kind) -> Self {
-        Self { kind, watchers: BTreeMap::new(), lost: BTreeMap::new(), places: HashMap::new(), next_id: 1 }
+        let fields = strategy(kind).indexed_fields();
+        Self { kind, fields, watchers: BTreeMap::new(), lost: BTreeMap::new(), places: HashMap::new(), next_id: 1 }
     }
 
     /// Takes a watcher in.
@@ -106,7 +101,7 @@ impl Index {
         if let Some(facts) = old.or(new) {
             look(Place::Namespace(facts.namespace.clone()));
         }
-        for path in indexed(self.kind) {
+        for path in self.fields {
             let (before, after) = (old.map(|f| f.field(self.kind, path)), new.map(|f| f.field(self.kind, path)));
             for value in before.into_iter().chain(after.filter(|after| before != Some(*after))) {
                 look(Place::Field(path, value.into()));
@@ -145,7 +140,7 @@ impl Index {
         if let Some(key) = selection.single_key() {
             return Place::Key(key);
         }
-        for path in indexed(self.kind) {
+        for path in self.fields {
             if let Some(value) = selection.pinned(path) {
                 return Place::Field(path, value.into());
             }

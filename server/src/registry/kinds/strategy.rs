@@ -176,6 +176,17 @@ pub(crate) trait Strategy: Send + Sync {
     /// What upstream's passage between versions puts into an object with nothing in it.
     fn blank(&self, _blank: &mut Object) {}
 
+    /// Why the object of this name may never be deleted; `None` = it may.
+    fn stays(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
+    /// The object as its first deletion leaves it, of a kind that is held until what is in it is gone. It goes when
+    /// [`Strategy::may_go`] says so. `asked` has the finalizers of what the client asked for.
+    fn held(&self, _old: &Object, _asked: &Object, _now: &str) -> Option<Object> {
+        None
+    }
+
     /// How a deletion waits, given what the client asked for.
     fn grace(&self, _object: &Object, _asked: Option<i64>) -> Grace {
         Grace::None
@@ -189,6 +200,21 @@ pub(crate) trait Strategy: Send + Sync {
     /// What becomes of the dependents when the client does not say.
     fn default_propagation(&self) -> Option<Propagation> {
         None
+    }
+
+    /// Whether somebody collects what objects of the kind own.
+    fn has_dependents(&self) -> bool {
+        true
+    }
+
+    /// Whether an object goes by itself after the time that the server is told (`--event-ttl`).
+    fn expires(&self) -> bool {
+        false
+    }
+
+    /// Fields of [`Strategy::fields`] that watchers mostly select by, the most selective first: watchers are found by them.
+    fn indexed_fields(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// What a person should be told who deletes without saying what becomes of the dependents.

@@ -105,6 +105,18 @@ impl Strategy for EventStrategy {
         label_not_supported(path)
     }
 
+    fn has_dependents(&self) -> bool {
+        false
+    }
+
+    fn expires(&self) -> bool {
+        true
+    }
+
+    fn indexed_fields(&self) -> &'static [&'static str] {
+        &["involvedObject.uid", "involvedObject.name"]
+    }
+
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }

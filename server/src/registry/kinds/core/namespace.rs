@@ -14,6 +14,9 @@ use crate::registry::table::{Cell, Column};
 /// The label that names the namespace, so that selectors can.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
+/// The namespaces that cannot be deleted (Kubernetes 1.36).
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 pub(super) struct NamespaceStrategy;
 
 const COLUMNS: &[Column] = &[NAME, column("Status", "string", "The status of the namespace", 0), AGE];
@@ -88,6 +91,17 @@ impl Strategy for NamespaceStrategy {
 
     fn has_generation(&self) -> bool {
         false
+    }
+
+    fn stays(&self, name: &str) -> Option<&'static str> {
+        IMMORTAL.contains(&name).then_some("this namespace may not be deleted")
+    }
+
+    fn held(&self, _old: &Object, asked: &Object, now: &str) -> Option<Object> {
+        let mut held = asked.clone();
+        held.set(&["metadata", "deletionTimestamp"], now);
+        held.set(&["status", "phase"], "Terminating");
+        Some(held)
     }
 
     fn may_go(&self, object: &Object) -> bool {

@@ -177,6 +177,14 @@ impl Strategy for EventStrategy {
         label_not_supported(path)
     }
 
+    fn has_dependents(&self) -> bool {
+        false
+    }
+
+    fn expires(&self) -> bool {
+        true
+    }
+
     fn columns(&self) -> &'static [Column] {
         event::EventStrategy.columns()
     }

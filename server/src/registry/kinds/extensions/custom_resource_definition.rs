@@ -4,6 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::{definition_schema, definition_spec};
+use crate::registry::custom::marked;
 use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, text};
@@ -81,6 +82,10 @@ impl Strategy for CustomResourceDefinitionStrategy {
 
     fn allows_unconditional_update(&self) -> bool {
         false
+    }
+
+    fn held(&self, old: &Object, _asked: &Object, now: &str) -> Option<Object> {
+        Some(marked(old, now))
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -110,6 +110,11 @@ impl Strategy for PriorityClassStrategy {
 
     // The class is born with generation 1, which no update moves: it has no spec.
 
+    fn stays(&self, name: &str) -> Option<&'static str> {
+        let why = "this is a system priority class and cannot be deleted";
+        SYSTEM_CLASSES.iter().any(|class| class.name == name).then_some(why)
+    }
+
     fn columns(&self) -> &'static [Column] {
         COLUMNS
     }

@@ -197,6 +197,10 @@ impl Strategy for PodStrategy {
         })
     }
 
+    fn indexed_fields(&self) -> &'static [&'static str] {
+        &["spec.nodeName"]
+    }
+
     fn unknown_field(&self, path: &str) -> String {
         label_not_supported(path)
     }
