@@ -14,6 +14,8 @@ pub(crate) struct Measured {
     pub(crate) latencies_us: Vec<u32>,
     /// What the server spent meanwhile, if it is known.
     pub(crate) server_cpu: Option<Duration>,
+    /// What the client spent meanwhile, if it is known.
+    pub(crate) client_cpu: Option<Duration>,
     /// The server's resident memory at the end in bytes, if it is known.
     pub(crate) server_bytes: Option<u64>,
 }
@@ -31,8 +33,12 @@ impl Measured {
 
     /// Microseconds of the server's CPU per operation.
     pub(crate) fn cpu_us(&self) -> Option<f64> {
-        let spent = self.server_cpu?;
-        (self.operations > 0).then(|| spent.as_secs_f64() * 1e6 / self.operations as f64)
+        self.each(self.server_cpu?)
+    }
+
+    /// Microseconds of a time per operation.
+    fn each(&self, time: Duration) -> Option<f64> {
+        (self.operations > 0).then(|| time.as_secs_f64() * 1e6 / self.operations as f64)
     }
 }
 
@@ -43,6 +49,9 @@ impl fmt::Display for Measured {
         write!(f, ", p50 {:.2} ms, p99 {:.2} ms", self.latency_ms(0.5), self.latency_ms(0.99))?;
         if let Some(cpu) = self.cpu_us() {
             write!(f, ", server CPU {cpu:.0} µs each")?;
+        }
+        if let Some(cpu) = self.client_cpu.and_then(|time| self.each(time)) {
+            write!(f, ", client CPU {cpu:.0} µs")?;
         }
         if let Some(bytes) = self.server_bytes {
             write!(f, ", server holds {} MiB", bytes >> 20)?;

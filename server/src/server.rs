@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::middleware;
+use http::Request;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -28,9 +30,9 @@ use crate::config::{Certificates, Config, SecurePort};
 use crate::etcd::{self, EtcdOptions};
 use crate::registry::{ApiService, EngineStore, Registry, RegistryOptions, Store};
 use crate::resources::{self, ResourceOptions};
-use crate::rest::{self, RestDoor};
+use crate::rest::{self, RestDoor, RestFront};
 use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder, check_no_cluster};
-use crate::transport::{self, Door, KeepAlive, Tls};
+use crate::transport::{self, Answer, Door, Front, KeepAlive, Served, Tls};
 use certificates::SecureTls;
 
 /// How long streams and calls may take to end before they are cut.
@@ -200,7 +202,7 @@ impl Ports {
             doors.push(Door {
                 listener,
                 tls,
-                router: router.clone(),
+                served: router.clone().into(),
                 keep_alive: CLIENT_KEEP_ALIVE,
                 takes_url_authority: true,
             });
@@ -211,7 +213,7 @@ impl Ports {
         let accounts = service_accounts(config, signing_key.clone())?;
         let authenticator = Arc::new(Authenticator::Proof(tokens(config)?, accounts));
         let registry = registry(config, clock, engine, &authenticator, self.addresses.secure);
-        let rest = rest::routes(
+        let (rest, front) = rest::routes(
             RestDoor {
                 registry: registry.clone(),
                 kubelets,
@@ -229,19 +231,37 @@ impl Ports {
             let anonymous = config.access.anonymous;
             let gate = Gate { authenticator, registry: gated.clone(), anonymous, audit: audit.clone() };
             let gate = Arc::new(gate);
-            router.clone().layer(middleware::from_fn_with_state(gate, guard))
+            let router = router.clone().layer(middleware::from_fn_with_state(gate.clone(), guard));
+            Served::fronted(router, Arc::new(GatedFront { gate, front: front.clone() }))
         };
         let keep_alive = SECURE_KEEP_ALIVE;
         if let (Some(listener), Some(secure)) = (self.secure, secure_tls) {
-            let router = guarded(authenticator);
+            let served = guarded(authenticator);
             let tls = Some(secure.tls);
-            doors.push(Door { listener, tls, router, keep_alive, takes_url_authority: false });
+            doors.push(Door { listener, tls, served, keep_alive, takes_url_authority: false });
         }
         if let Some(listener) = self.insecure {
-            let router = guarded(Arc::new(Authenticator::TrustAll));
-            doors.push(Door { listener, tls: None, router, keep_alive, takes_url_authority: false });
+            let served = guarded(Arc::new(Authenticator::TrustAll));
+            doors.push(Door { listener, tls: None, served, keep_alive, takes_url_authority: false });
         }
         Ok(doors)
+    }
+}
+
+/// REST behind the gate.
+#[derive(Debug)]
+struct GatedFront {
+    gate: Arc<Gate>,
+    front: RestFront,
+}
+
+impl Front for GatedFront {
+    fn takes(&self, request: &Request<Body>) -> bool {
+        RestFront::takes(request)
+    }
+
+    fn answer(self: Arc<Self>, request: Request<Body>) -> Answer {
+        Box::pin(async move { self.gate.pass(request, |request| self.front.answer(request)).await })
     }
 }
 

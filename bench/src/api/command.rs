@@ -10,16 +10,18 @@ use super::scenes::Scene;
 use super::server::{ApiServer, Peer};
 use crate::report::{Row, Table};
 use crate::servers::existing;
+use crate::stats::Measured;
 
-/// The Kubernetes API of `lw server` beside a kube-apiserver that runs already.
+/// The Kubernetes API of `lw server`, beside a kube-apiserver that runs already.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ApiArgs {
     /// Our binary
     #[arg(long, default_value = "target/release/lw")]
     lw: PathBuf,
-    /// The other server, as NAME,HOST:PORT,CA-FILE,TOKEN,PID[+PID]; the processes are the API server's and its store's
+    /// The other server, as NAME,HOST:PORT,CA-FILE,TOKEN,PID[+PID]; the processes are the API server's and its store's.
+    /// Without one ours is measured alone
     #[arg(long)]
-    peer: Peer,
+    peer: Option<Peer>,
     /// What to measure in a closed loop
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["create", "get", "page", "list"])]
     loads: Vec<Load>,
@@ -41,9 +43,12 @@ pub(crate) struct ApiArgs {
 }
 
 impl ApiArgs {
-    /// Runs everything and prints the tables.
+    /// Runs everything and prints the tables; without a peer, a line for each turn.
     pub(crate) async fn run(&self) -> anyhow::Result<()> {
-        let servers = [ApiServer::ours(&existing(&self.lw)?, &self.dir).await?, ApiServer::peer(&self.peer)?];
+        let mut servers = vec![ApiServer::ours(&existing(&self.lw)?, &self.dir).await?];
+        if let Some(peer) = &self.peer {
+            servers.push(ApiServer::peer(peer)?);
+        }
         for server in &servers {
             println!("{}: {} MiB before anything is stored", server.name, server.resident()? >> 20);
             loads::fill(server).await?;
@@ -51,11 +56,10 @@ impl ApiArgs {
         }
         println!();
         for load in &self.loads {
-            let mut table = Table::new(load.title(), &servers[0].name, &servers[1].name);
-            for connections in &self.connections {
-                table.push(self.row(*load, *connections, &servers).await?);
+            match servers.as_slice() {
+                [ours, peer] => self.compare(*load, ours, peer)?,
+                servers => self.tell(*load, &servers[0])?,
             }
-            println!("{table}");
         }
         for scene in &self.scenes {
             for server in &servers {
@@ -65,20 +69,44 @@ impl ApiArgs {
         Ok(())
     }
 
+    /// A line for each turn.
+    fn tell(&self, load: Load, server: &ApiServer) -> anyhow::Result<()> {
+        println!("{}", load.title());
+        for connections in &self.connections {
+            for _ in 0..self.slices {
+                println!("  {connections}: {}", self.turn(server, load, *connections)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, load: Load, ours: &ApiServer, peer: &ApiServer) -> anyhow::Result<()> {
+        let mut table = Table::new(load.title(), &ours.name, &peer.name);
+        for connections in &self.connections {
+            table.push(self.row(load, *connections, [ours, peer])?);
+        }
+        println!("{table}");
+        Ok(())
+    }
+
     /// Both in turns; one turn each before that does not count.
-    async fn row(&self, load: Load, connections: usize, servers: &[ApiServer; 2]) -> anyhow::Result<Row> {
+    fn row(&self, load: Load, connections: usize, servers: [&ApiServer; 2]) -> anyhow::Result<Row> {
         let label = format!("{connections} connection{}", if connections == 1 { "" } else { "s" });
         let mut row = Row { label, ours: Vec::new(), etcd: Vec::new() };
         for turn in 0..=self.slices {
-            let time = Duration::from_secs_f64(self.slice);
             let order = if turn % 2 == 0 { [0, 1] } else { [1, 0] };
             for at in order {
-                let measured = loads::run(&servers[at], load, connections, time).await?;
+                let measured = self.turn(servers[at], load, connections)?;
                 if turn > 0 {
                     if at == 0 { &mut row.ours } else { &mut row.etcd }.push(measured);
                 }
             }
         }
         Ok(row)
+    }
+
+    fn turn(&self, server: &ApiServer, load: Load, connections: usize) -> anyhow::Result<Measured> {
+        let time = Duration::from_secs_f64(self.slice);
+        tokio::task::block_in_place(|| loads::run(server, load, connections, time))
     }
 }

@@ -15,6 +15,10 @@ use serde::Serialize;
 pub trait Decode: Sized + Send + Sync + 'static {
     /// Reads the object's JSON (and whatever else of the message is useful).
     fn decode(wire: &v1::Object) -> Result<Self, serde_json::Error>;
+
+    /// Drops what no cache needs: who owns which fields, which is often half of an object. An update that does not name
+    /// the owners leaves them as they are (Kubernetes 1.36).
+    fn forget_managers(&mut self) {}
 }
 
 /// A type that stands for one kind, with its whole content.
@@ -71,6 +75,10 @@ impl Decode for Object {
     fn decode(wire: &v1::Object) -> Result<Self, serde_json::Error> {
         Object::from_slice(&wire.json)
     }
+
+    fn forget_managers(&mut self) {
+        self.remove(&["metadata", "managedFields"]);
+    }
 }
 
 macro_rules! resources {
@@ -78,6 +86,10 @@ macro_rules! resources {
         impl Decode for k8s_openapi::api::$module::$version::$type {
             fn decode(wire: &v1::Object) -> Result<Self, serde_json::Error> {
                 serde_json::from_slice(&wire.json)
+            }
+
+            fn forget_managers(&mut self) {
+                self.metadata.managed_fields = None;
             }
         }
 
@@ -125,5 +137,18 @@ mod tests {
     #[test]
     fn every_type_stands_for_a_served_kind() {
         assert!(!every_kind().is_empty());
+    }
+
+    #[test]
+    fn a_cache_holds_no_managers() {
+        let json = br#"{"metadata":{"name":"a","managedFields":[{"manager":"m","fieldsV1":{}}]}}"#;
+        let wire = v1::Object { json: json.to_vec().into(), ..v1::Object::default() };
+        let mut object = Object::decode(&wire).expect("an object");
+        object.forget_managers();
+        assert_eq!(object.at(&["metadata"]), Some(&serde_json::json!({"name": "a"})));
+        let mut map = k8s_openapi::api::core::v1::ConfigMap::decode(&wire).expect("a ConfigMap");
+        assert!(map.metadata.managed_fields.is_some());
+        map.forget_managers();
+        assert_eq!((map.metadata.managed_fields, map.metadata.name.as_deref()), (None, Some("a")));
     }
 }

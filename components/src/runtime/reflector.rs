@@ -225,7 +225,10 @@ impl<T: Decode> Reflector<T> {
             match event {
                 WatchEvent::Bookmark { revision, initial_events_end: true } => end = Some(revision),
                 event if end.is_some() => later.push(event),
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => incoming.objects.push(object),
+                WatchEvent::Added(mut object) | WatchEvent::Modified(mut object) => {
+                    object.object.forget_managers();
+                    incoming.objects.push(object);
+                }
                 WatchEvent::Deleted(object) => incoming.objects.retain(|o| o.key != object.key),
                 WatchEvent::Unreadable { key, error, .. } => {
                     self.tell_unreadable(&error);
@@ -273,7 +276,10 @@ impl<T: Decode> Reflector<T> {
                 continue;
             }
             let changes = match event {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => self.writer.apply(object),
+                WatchEvent::Added(mut object) | WatchEvent::Modified(mut object) => {
+                    object.object.forget_managers();
+                    self.writer.apply(object)
+                }
                 WatchEvent::Deleted(object) => self.writer.delete(object).into_iter().collect(),
                 WatchEvent::Unreadable { error, .. } => {
                     self.tell_unreadable(&error);

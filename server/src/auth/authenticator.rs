@@ -73,7 +73,7 @@ impl Authenticator {
             let user = User { uid: known.uid.clone(), ..user(&known.name, &known.groups) };
             return Ok(Believed { user, audiences: shared });
         }
-        match accounts.believe(registry, token, wanted).await {
+        match Box::pin(accounts.believe(registry, token, wanted)).await {
             Some(judged) => judged,
             None => Err("invalid bearer token".to_owned()),
         }

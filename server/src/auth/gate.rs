@@ -65,24 +65,29 @@ impl Unjudged {
 
 impl Gate {
     /// Judges a request and puts what it found into its extensions.
-    async fn judge(&self, request: &mut Request, received: &Received) -> Result<(), Status> {
+    async fn judge(&self, request: &mut Request, received: Option<&Received>) -> Result<(), Status> {
         let (peer, headers) = (request.extensions().get::<Peer>(), request.headers());
         let asker = self.authenticator.user(&self.registry, peer, headers).await?;
         if !self.anonymous && asker.name == ANONYMOUS {
             return Err(Status::new(Reason::Unauthorized, "Unauthorized: no proof of identity"));
         }
         let path = request.uri().path();
-        let _ = received.user.set(asker.clone());
+        if let Some(received) = received {
+            let _ = received.user.set(asker.clone());
+        }
         let user = match impersonation::user(&self.registry, &asker, request.headers()).await? {
             Some(other) => {
-                let _ = received.acting_as.set(other.clone());
+                if let Some(received) = received {
+                    let _ = received.acting_as.set(other.clone());
+                }
                 other
             }
             None => asker,
         };
         let context = claims::context(user, request.headers())?;
         if path.starts_with(RESOURCES) {
-            let (context, asked) = (Arc::new(context), received.attributes.clone());
+            let asked = received.map(|received| received.attributes.clone()).unwrap_or_default();
+            let context = Arc::new(context);
             request.extensions_mut().insert(Unjudged { context, asked });
             return Ok(());
         }
@@ -92,40 +97,50 @@ impl Gate {
             } else {
                 asked::of(request.method(), request.uri())
             };
-            let _ = received.attributes.set(attributes.clone());
+            if let Some(received) = received {
+                let _ = received.attributes.set(attributes.clone());
+            }
             self.registry.authorize(&context.user, &attributes).await?;
         }
         request.extensions_mut().insert(Arc::new(context));
         Ok(())
     }
+
+    /// Judges a request, and has it answered if it may be. The audit log hears of it either way.
+    pub async fn pass<F>(&self, mut request: Request, answer: impl FnOnce(Request) -> F) -> Response
+    where
+        F: Future<Output = Response>,
+    {
+        // What the log will say is only put aside if there is one.
+        let received = self.audit.as_ref().map(|_| received(&self.registry, &request));
+        let response = match self.judge(&mut request, received.as_ref()).await {
+            Ok(()) => answer(request).await,
+            Err(status) => {
+                let (parts, body) = request.into_parts();
+                // An answer ahead of the body resets the stream, and some clients then show the reset instead of the
+                // answer.
+                let drained = axum::body::to_bytes(body, REFUSED_BODY_BYTES_MAX);
+                let _ = tokio::time::timeout(REFUSED_BODY_WAIT_MAX, drained).await;
+                refuse(&parts.headers, status)
+            }
+        };
+        if let (Some(audit), Some(received)) = (&self.audit, &received) {
+            let code = code_of(&response);
+            let revision = (received.is_write() && code < 300).then(|| self.registry.revision());
+            audit.tell(&received.event(code, revision, self.registry.time()));
+        }
+        response
+    }
 }
 
 /// Middleware: lets a request through with an `Arc<RequestContext>` in its extensions, or answers why not.
-pub async fn guard(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
+pub async fn guard(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    gate.pass(request, |request| next.run(request)).await
+}
+
+fn received(registry: &Registry, request: &Request) -> Received {
     let address = request.extensions().get::<Peer>().map(|peer| peer.address.ip().to_string());
-    let received = Received::new(
-        gate.registry.time(),
-        request.method().clone(),
-        request.uri().clone(),
-        request.headers(),
-        address,
-    );
-    let response = match gate.judge(&mut request, &received).await {
-        Ok(()) => next.run(request).await,
-        Err(status) => {
-            let (parts, body) = request.into_parts();
-            // An answer ahead of the body resets the stream, and some clients then show the reset instead of the answer.
-            let drained = axum::body::to_bytes(body, REFUSED_BODY_BYTES_MAX);
-            let _ = tokio::time::timeout(REFUSED_BODY_WAIT_MAX, drained).await;
-            refuse(&parts.headers, status)
-        }
-    };
-    if let Some(audit) = &gate.audit {
-        let code = code_of(&response);
-        let revision = (received.is_write() && code < 300).then(|| gate.registry.revision());
-        audit.tell(&received.event(code, revision, gate.registry.time()));
-    }
-    response
+    Received::new(registry.time(), request.method().clone(), request.uri().clone(), request.headers(), address)
 }
 
 /// HTTP's code of an answer, also of one that gRPC wraps.

@@ -22,8 +22,15 @@ impl Registry {
     /// Writes the first objects if they are not there. Each verb begins with this; after the first time it costs one
     /// look at a flag.
     pub(super) async fn ready(&self) -> Result<(), Status> {
-        self.shared.ready.get_or_try_init(|| self.begin_service()).await?;
-        self.kinds().await.map(|_| ())
+        if self.shared.ready.initialized() && self.knows_kinds() {
+            return Ok(());
+        }
+        // Apart, so that every later request does not carry the state of this work around with it.
+        Box::pin(async {
+            self.shared.ready.get_or_try_init(|| self.begin_service()).await?;
+            self.kinds().await.map(|_| ())
+        })
+        .await
     }
 
     async fn begin_service(&self) -> Result<(), Status> {

@@ -116,7 +116,7 @@ impl Registry {
         let mut rounds = 0;
         loop {
             // What is handed out is drawn anew in each round.
-            let asked = object.clone();
+            let asked = rules.allocation().map(|_| object.clone());
             self.allot(kind, &mut object, None, dry_run).await?;
             let mut faults = Faults::new();
             validate_new_metadata(kind, rules, &object, &mut faults);
@@ -144,7 +144,7 @@ impl Registry {
                 Inserted::Raced if rounds < ROUNDS_MAX => {
                     rounds += 1;
                     places = self.admit_into_place(kind, &object).await?;
-                    object = asked;
+                    object = asked.unwrap_or(object);
                 }
                 Inserted::Raced => return Err(super::update::too_busy(kind, object.name())),
             }

@@ -52,6 +52,14 @@ impl Current {
         Ok(Self { key: kv.key, revision: kv.mod_revision, object, raw: kv.value, is_converted: false })
     }
 
+    /// Decodes a stored value in the form in which its kind is served.
+    pub(super) fn served(kind: &'static Kind, mut kv: KeyValue) -> Result<Self, Status> {
+        let as_stored = kv.value.clone();
+        kv.value = served(kind, kv.value);
+        let is_converted = kv.value != as_stored;
+        Ok(Current { is_converted, ..Current::of(kv)? })
+    }
+
     /// The guard that it has not changed.
     pub(super) fn guard(&self) -> Guard {
         Guard { key: self.key.clone(), mod_revision: self.revision }
@@ -81,11 +89,7 @@ impl Registry {
     ) -> Result<Option<Current>, Status> {
         let key = kind.key(namespace, name);
         let (kv, _) = self.shared.store.get(key.as_bytes()).await?;
-        let Some(mut kv) = kv else { return Ok(None) };
-        let as_stored = kv.value.clone();
-        kv.value = served(kind, kv.value);
-        let is_converted = kv.value != as_stored;
-        Ok(Some(Current { is_converted, ..Current::of(kv)? }))
+        kv.map(|kv| Current::served(kind, kv)).transpose()
     }
 
     /// Writes a changed object back, if nobody else was faster. `None` = somebody was.

@@ -14,6 +14,7 @@ use super::custom::{Definitions, custom};
 use super::error::not_served;
 use super::event_leases::EventLeases;
 use super::kinds::{Part, SCALE_COLUMNS, quoted, scale_cells, strategy};
+use super::proven::Proven;
 use super::{
     ApiService, Cell, Column, DeleteOptions, ListOptions, Patch, PatchKind, Pools, RegistryWatch, RegistryWatcher,
     RequestContext, Security, Store, StoredObject, Target, WatchOptions, WriteOptions,
@@ -67,6 +68,7 @@ pub(super) struct Shared {
     pub(super) ready: OnceCell<()>,
     pub(super) leases: EventLeases,
     pub(super) caches: Caches,
+    pub(super) proven: Proven,
     /// Who may do what; unset = everybody everything.
     pub(super) security: OnceLock<Arc<dyn Security>>,
     pub(super) definitions: Definitions,
@@ -126,6 +128,7 @@ impl Registry {
                 ready: OnceCell::new(),
                 leases,
                 caches: Caches::default(),
+                proven: Proven::default(),
                 security: OnceLock::new(),
                 definitions: Definitions::default(),
             }),
@@ -157,11 +160,13 @@ impl Registry {
     ) -> Result<Written, Status> {
         self.begin("CreateOptions", options).await?;
         let written = match target.subresource.as_str() {
-            "" if target.kind.storage == Storage::Nothing => self.answer_object(context, target, body, options).await,
-            "token" => self.answer_object(context, &named(target)?, body, options).await,
-            "" => self.create_object(context, target, body, options).await,
-            "binding" => self.bind(context, &named(target)?, body, options).await,
-            "eviction" => self.evict(context, &named(target)?, body, options).await,
+            "" if target.kind.storage == Storage::Nothing => {
+                Box::pin(self.answer_object(context, target, body, options)).await
+            }
+            "token" => Box::pin(self.answer_object(context, &named(target)?, body, options)).await,
+            "" => Box::pin(self.create_object(context, target, body, options)).await,
+            "binding" => Box::pin(self.bind(context, &named(target)?, body, options)).await,
+            "eviction" => Box::pin(self.evict(context, &named(target)?, body, options)).await,
             _ => Err(not_served()),
         }?;
         self.after_write(target.kind).await;
@@ -181,7 +186,7 @@ impl Registry {
         self.ready().await?;
         let target = named(target)?;
         match target.subresource.as_str() {
-            "scale" => self.get_scale(&target, min_revision).await,
+            "scale" => Box::pin(self.get_scale(&target, min_revision)).await,
             "finalize" => Err(not_served()),
             part if Part::of(part).is_some() => self.get_object(&target, min_revision).await,
             _ => Err(not_served()),
@@ -218,8 +223,8 @@ impl Registry {
         self.begin("UpdateOptions", options).await?;
         let target = named(target)?;
         let written = match target.subresource.as_str() {
-            "scale" => self.update_scale(context, &target, body, options).await,
-            _ => self.update_object(context, &target, body, options).await,
+            "scale" => Box::pin(self.update_scale(context, &target, body, options)).await,
+            _ => Box::pin(self.update_object(context, &target, body, options)).await,
         }?;
         self.after_write(target.kind).await;
         Ok(written)
@@ -253,7 +258,7 @@ impl Registry {
         if target.subresource == "finalize" {
             return Err(not_served());
         }
-        let written = self.patch_object(context, &target, patch, options).await?;
+        let written = Box::pin(self.patch_object(context, &target, patch, options)).await?;
         self.after_write(target.kind).await;
         Ok(written)
     }
@@ -278,7 +283,7 @@ impl Registry {
             Some(_) => &[],
         };
         let told: Vec<String> = told.iter().map(|told| (*told).to_owned()).collect();
-        let mut deleted = match self.delete_object(context, &target, options).await {
+        let mut deleted = match Box::pin(self.delete_object(context, &target, options)).await {
             Ok(deleted) => deleted,
             Err(status) => return Err(status.beside(told)),
         };

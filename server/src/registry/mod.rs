@@ -43,6 +43,7 @@ mod list;
 mod memory_store;
 mod merge_patch;
 mod patch;
+mod proven;
 mod request;
 mod scaling;
 mod schema;

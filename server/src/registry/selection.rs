@@ -68,10 +68,14 @@ impl Selection {
         self.fields.pinned(path)
     }
 
+    /// Whether a namespace and a name are among those selected.
+    pub(super) fn holds(&self, (namespace, name): (&str, &str)) -> bool {
+        (self.name.is_empty() || self.name == name) && (self.namespace.is_empty() || self.namespace == namespace)
+    }
+
     /// Whether an object, of which these are the facts, is selected.
     pub(super) fn matches(&self, facts: &Facts) -> bool {
-        (self.name.is_empty() || *self.name == *facts.name)
-            && (self.namespace.is_empty() || *self.namespace == *facts.namespace)
+        self.holds((&facts.namespace, &facts.name))
             && self.labels.matches(|key| facts.label(key))
             && self.fields.terms.iter().all(|(path, value, equal)| (facts.field(self.kind, path) == value) == *equal)
     }

@@ -1,8 +1,9 @@
 //! An object as it is served: the stored bytes, shared, with the resourceVersion spliced in on demand.
 //!
 //! Invariants: the bytes are what the store holds, never a copy of them; the decoded tree and the served text are made
-//! at most once, by whoever asks first, and shared by all clones.
+//! at most once for an object and the clones made after that, and not at all for an item of a list.
 
+use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -17,15 +18,19 @@ use super::schema::protobuf_write;
 /// An object and the revision of its last write (of its deletion, in the event of one). Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct StoredObject {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
     kind: &'static Kind,
     revision: i64,
     /// Without resourceVersion.
     raw: Bytes,
+    /// Where the inside of the metadata begins in the bytes, if that is known and no resourceVersion is in it.
+    place: Option<NonZeroU16>,
+    /// Made when something of it is first asked for: the items of a long list do without.
+    made: OnceLock<Arc<Made>>,
+}
+
+/// What is made of the bytes, by whoever asks first.
+#[derive(Debug, Default)]
+struct Made {
     object: OnceLock<Object>,
     json: OnceLock<Bytes>,
     names: OnceLock<Names>,
@@ -55,12 +60,28 @@ impl StoredObject {
             None => raw,
             Some(view) => encode(&view.shown(Object::from_slice(&raw).unwrap_or_default())),
         };
-        Self::own(kind, raw, revision)
+        Self::own(kind, raw, revision, None)
     }
 
-    fn own(kind: &'static Kind, raw: Bytes, revision: i64) -> Self {
-        let (object, json, names) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { inner: Arc::new(Inner { kind, revision, raw, object, json, names }) }
+    /// An object of a kind that keeps its own, in the stored bytes, which are known to be an object in our own form with
+    /// the inside of the metadata at a place.
+    pub(super) fn proven(kind: &'static Kind, raw: Bytes, revision: i64, place: NonZeroU16) -> Self {
+        debug_assert!(view_of(kind).is_none() && is_own_form(&raw) == Some(place));
+        Self::own(kind, raw, revision, Some(place))
+    }
+
+    fn own(kind: &'static Kind, raw: Bytes, revision: i64, place: Option<NonZeroU16>) -> Self {
+        Self { kind, revision, raw, place, made: OnceLock::new() }
+    }
+
+    /// The same, whose clones share whatever is made of it from now on.
+    pub(super) fn shared(self) -> Self {
+        self.made();
+        self
+    }
+
+    fn made(&self) -> &Made {
+        self.made.get_or_init(Arc::default)
     }
 
     /// An object out of the store: as its kind serves it.
@@ -78,58 +99,100 @@ impl StoredObject {
         if revision > 0 {
             object.set(&["metadata", "resourceVersion"], revision.to_string());
         }
-        let stored = Self::own(kind, raw, revision);
-        let _ = stored.inner.object.set(object);
+        let stored = Self::own(kind, raw, revision, None);
+        let _ = stored.made().object.set(object);
         stored
     }
 
     /// The same object, told with another revision: that of its deletion.
     pub(crate) fn at(&self, revision: i64) -> Self {
-        Self::own(self.inner.kind, self.inner.raw.clone(), revision)
+        Self::own(self.kind, self.raw.clone(), revision, self.place)
     }
 
     /// The kind of the resource; for the `scale` subresource still the kind that is scaled.
     pub fn kind(&self) -> &'static Kind {
-        self.inner.kind
+        self.kind
     }
 
     /// `metadata.resourceVersion` as a number; 0 for what is not stored (dry run, Scale of none, Status).
     pub fn revision(&self) -> i64 {
-        self.inner.revision
+        self.revision
     }
 
     /// The stored bytes: JSON without resourceVersion.
     pub fn raw(&self) -> &Bytes {
-        &self.inner.raw
+        &self.raw
     }
 
-    /// The whole object as JSON, with its resourceVersion.
+    /// The whole object as JSON, with its resourceVersion; made once, for all who hold the object.
     pub fn json(&self) -> Bytes {
-        if self.inner.revision <= 0 {
-            return self.inner.raw.clone();
+        if self.revision <= 0 {
+            return self.raw.clone();
         }
-        self.inner.json.get_or_init(|| splice(&self.inner.raw, self.inner.revision)).clone()
+        let made = || {
+            let mut out = BytesMut::with_capacity(self.size_max());
+            self.put_json(&mut out);
+            out.freeze()
+        };
+        self.made().json.get_or_init(made).clone()
     }
 
-    /// The object as an item of a list, which tells apiVersion and kind for all of its items.
-    pub fn item_json(&self) -> Bytes {
+    /// Writes the same, and keeps nothing.
+    pub(crate) fn put_json(&self, out: &mut BytesMut) {
+        let (raw, revision) = (&self.raw, self.revision);
+        if revision <= 0 {
+            return out.put_slice(raw);
+        }
+        match self.place() {
+            Some(at) => {
+                out.reserve(self.size_max());
+                out.put_slice(&raw[..at]);
+                put_resource_version(out, revision, raw[at] == b'}');
+                out.put_slice(&raw[at..]);
+            }
+            None => {
+                let mut object = Object::from_slice(raw).unwrap_or_default();
+                object.set(&["metadata", "resourceVersion"], revision.to_string());
+                out.put(encode(&object));
+            }
+        }
+    }
+
+    /// How much room the JSON takes at most.
+    pub(crate) fn size_max(&self) -> usize {
+        self.raw.len() + RESOURCE_VERSION_BYTES_MAX
+    }
+
+    /// Where a resourceVersion can be put in.
+    fn place(&self) -> Option<usize> {
+        match self.place {
+            Some(place) => Some(usize::from(place.get())),
+            None => metadata_of(&self.raw).filter(|m| !m.has_resource_version).map(|m| m.start),
+        }
+    }
+
+    /// Writes the object as an item of a list, which tells apiVersion and kind for all of its items.
+    pub(crate) fn put_item(&self, out: &mut BytesMut) {
         const HEAD: &[u8] = b"{\"metadata\":{";
         // An item of custom resources says what it is, as it did when it was written.
-        if self.inner.kind.extension.is_some() {
-            return self.json();
+        if self.kind.extension.is_some() {
+            return self.put_json(out);
         }
-        let raw = &self.inner.raw;
-        if let Some(metadata) = metadata_of(raw).filter(|m| !m.has_resource_version) {
-            let mut out = BytesMut::with_capacity(raw.len() + 44);
-            out.put_slice(HEAD);
-            put_resource_version(&mut out, self.inner.revision, metadata.start == metadata.end);
-            out.put_slice(&raw[metadata.start..]);
-            return out.freeze();
+        let raw = &self.raw;
+        match self.place() {
+            Some(at) => {
+                out.reserve(self.size_max());
+                out.put_slice(HEAD);
+                put_resource_version(out, self.revision, raw[at] == b'}');
+                out.put_slice(&raw[at..]);
+            }
+            None => {
+                let mut object = self.object().clone();
+                object.remove(&["apiVersion"]);
+                object.remove(&["kind"]);
+                out.put(encode(&object));
+            }
         }
-        let mut object = self.object().clone();
-        object.remove(&["apiVersion"]);
-        object.remove(&["kind"]);
-        encode(&object)
     }
 
     /// The object in Kubernetes' protobuf form, with its type around it; `None` = its kind has none.
@@ -139,22 +202,22 @@ impl StoredObject {
 
     /// The object in that form alone, as it stands in a list.
     pub(crate) fn protobuf_item(&self) -> Option<Vec<u8>> {
-        let kind = self.inner.kind;
+        let kind = self.kind;
         protobuf_write::write_message(&kind.api_version(), kind.kind, &Value::Object(self.decoded().0))
     }
 
     /// Decoded anew: a list of many must not keep the tree of each.
     fn decoded(&self) -> Object {
-        let mut object = Object::from_slice(&self.inner.raw).unwrap_or_default();
-        if self.inner.revision > 0 {
-            object.set(&["metadata", "resourceVersion"], self.inner.revision.to_string());
+        let mut object = Object::from_slice(&self.raw).unwrap_or_default();
+        if self.revision > 0 {
+            object.set(&["metadata", "resourceVersion"], self.revision.to_string());
         }
         object
     }
 
     /// The decoded object, with its resourceVersion.
     pub fn object(&self) -> &Object {
-        self.inner.object.get_or_init(|| self.decoded())
+        self.made().object.get_or_init(|| self.decoded())
     }
 
     /// `metadata.name`.
@@ -175,11 +238,11 @@ impl StoredObject {
     /// The object as a `PartialObjectMetadata` (meta.k8s.io/v1).
     pub fn metadata_json(&self) -> Bytes {
         const HEAD: &str = "{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{";
-        if let Some(metadata) = metadata_of(&self.inner.raw).filter(|m| !m.has_resource_version) {
-            let inside = &self.inner.raw[metadata.start..metadata.end];
+        if let Some(metadata) = metadata_of(&self.raw).filter(|m| !m.has_resource_version) {
+            let inside = &self.raw[metadata.start..metadata.end];
             let mut out = BytesMut::with_capacity(HEAD.len() + inside.len() + 48);
             out.put_slice(HEAD.as_bytes());
-            put_resource_version(&mut out, self.inner.revision, inside.is_empty());
+            put_resource_version(&mut out, self.revision, inside.is_empty());
             out.put_slice(inside);
             out.put_slice(b"}}");
             return out.freeze();
@@ -190,8 +253,8 @@ impl StoredObject {
     }
 
     fn names(&self) -> &Names {
-        self.inner.names.get_or_init(|| {
-            let raw = &self.inner.raw;
+        self.made().names.get_or_init(|| {
+            let raw = &self.raw;
             match metadata_of(raw) {
                 // With the braces, which stand on both sides of the inside.
                 Some(metadata) => serde_json::from_slice(&raw[metadata.start - 1..=metadata.end]).unwrap_or_default(),
@@ -200,6 +263,9 @@ impl StoredObject {
         })
     }
 }
+
+/// `"resourceVersion":"",` with the longest revision in it.
+const RESOURCE_VERSION_BYTES_MAX: usize = 44;
 
 /// How a view's objects are shown; `None` = the kind keeps its own.
 fn view_of(kind: &'static Kind) -> Option<&'static dyn View> {
@@ -234,29 +300,34 @@ pub(super) fn encode(object: &Object) -> Bytes {
     out.freeze()
 }
 
-/// Puts `"resourceVersion":"N"` into the metadata of a stored object. Objects in our own form are cut at a known
-/// place; what another program wrote is decoded and encoded anew.
-pub(super) fn splice(raw: &Bytes, revision: i64) -> Bytes {
-    let Some(metadata) = metadata_of(raw).filter(|m| !m.has_resource_version) else {
-        let mut object = Object::from_slice(raw).unwrap_or_default();
-        object.set(&["metadata", "resourceVersion"], revision.to_string());
-        return encode(&object);
-    };
-    let mut out = BytesMut::with_capacity(raw.len() + 44);
-    out.put_slice(&raw[..metadata.start]);
-    put_resource_version(&mut out, revision, metadata.start == metadata.end);
-    out.put_slice(&raw[metadata.start..]);
-    out.freeze()
-}
-
 /// `"resourceVersion":"N"`, with a comma behind it if it is not alone; nothing for what has no revision.
 fn put_resource_version(out: &mut BytesMut, revision: i64, alone: bool) {
     if revision <= 0 {
         return;
     }
     out.put_slice(b"\"resourceVersion\":\"");
-    out.put_slice(revision.to_string().as_bytes());
+    // The digits, from the last to the first.
+    let (mut digits, mut at, mut rest) = ([0; 20], 20, revision.unsigned_abs());
+    while rest > 0 {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.put_slice(&digits[at..]);
     out.put_slice(if alone { b"\"" } else { b"\"," });
+}
+
+/// Where the inside of the metadata begins, if the bytes are one whole object in our own form without a resourceVersion.
+pub(super) fn is_own_form(raw: &[u8]) -> Option<NonZeroU16> {
+    let place = metadata_place(raw)?;
+    serde_json::from_slice::<serde::de::IgnoredAny>(raw).ok()?;
+    Some(place)
+}
+
+/// The same of bytes that are known to be JSON.
+pub(super) fn metadata_place(raw: &[u8]) -> Option<NonZeroU16> {
+    let metadata = metadata_of(raw).filter(|metadata| !metadata.has_resource_version)?;
+    NonZeroU16::new(u16::try_from(metadata.start).ok()?)
 }
 
 /// Where the inside of the metadata stands.
@@ -347,7 +418,7 @@ mod tests {
         let check = |raw: &'static str| {
             let stored = StoredObject::new(pod(), Bytes::from_static(raw.as_bytes()), 3);
             assert_eq!((stored.name(), stored.namespace(), stored.uid()), ("a", "n", "u1"), "{raw}");
-            assert!(stored.inner.object.get().is_none());
+            assert!(stored.made().object.get().is_none());
             let partial: Value = serde_json::from_slice(&stored.metadata_json()).expect("JSON");
             assert_eq!(
                 partial["metadata"],

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use bytes::Bytes;
 use http::{HeaderMap, header};
+use hyper::body::Body as _;
 use listwatch_proto::resource::{Kind, Reason, Status};
 use serde_json::Value;
 
@@ -28,6 +29,9 @@ pub(super) async fn bytes(request: Request) -> Result<Bytes, Status> {
 /// # Errors
 /// As [`bytes`].
 pub(super) async fn whole(request: Request) -> Result<Request, Status> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
     let (parts, body) = request.into_parts();
     Ok(Request::from_parts(parts, Body::from(read(body).await?)))
 }

@@ -49,9 +49,28 @@ struct Serving {
     counts: Counts,
 }
 
+/// The door without a router around it, for the requests that are many.
+#[derive(Clone, Debug)]
+pub(crate) struct RestFront(Arc<Serving>);
+
+impl RestFront {
+    /// Whether the request is one of these: a resource or discovery, by a method that needs nothing from a router.
+    pub(crate) fn takes(request: &Request) -> bool {
+        let path = request.uri().path();
+        let is_known =
+            matches!(*request.method(), Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
+        is_known && (path.starts_with("/api/") || path.starts_with("/apis/"))
+    }
+
+    /// The same answer that the router gives.
+    pub(crate) async fn answer(&self, request: Request) -> Response {
+        answer::uncached(serve(State(self.0.clone()), request).await).await
+    }
+}
+
 /// The router of the door: `/api`, `/apis`, `/openapi` and everything below, version and health. It must stand behind a gate that puts a request
-/// context into each request, and on the multi-thread runtime.
-pub(crate) fn routes(door: RestDoor, engine: Engine) -> Router {
+/// context into each request, and on the multi-thread runtime. And the front of it, which a server may ask first.
+pub(crate) fn routes(door: RestDoor, engine: Engine) -> (Router, RestFront) {
     let probes = health::router(engine.clone(), door.stopping.clone());
     let mut router = Router::new();
     for root in ["/api", "/apis", "/openapi"] {
@@ -60,9 +79,9 @@ pub(crate) fn routes(door: RestDoor, engine: Engine) -> Router {
     }
     let counts = Counts::new();
     let numbers = metrics::router(counts.clone(), engine);
-    let serving = Serving { door, counts };
-    let router = router.with_state(Arc::new(serving)).merge(plain::router()).merge(probes).merge(numbers);
-    router.layer(axum::middleware::map_response(answer::uncached))
+    let serving = Arc::new(Serving { door, counts });
+    let router = router.with_state(serving.clone()).merge(plain::router()).merge(probes).merge(numbers);
+    (router.layer(axum::middleware::map_response(answer::uncached)), RestFront(serving))
 }
 
 async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Response {
@@ -202,31 +221,33 @@ impl Serving {
             return Err(not_allowed());
         }
         if target.subresource == "proxy" {
-            return Err(stream::no_proxy(registry, &context, target).await);
+            return Err(Box::pin(stream::no_proxy(registry, &context, target)).await);
         }
+        // Each verb apart: the future of a request is moved several times on its way, and must not be as large as the
+        // largest of them.
         match *request.method() {
             Method::GET if is_collection || watched => match query.list_or_watch(watched)? {
-                Read::List(options) => list::list(registry, &context, target, &options, form, carried).await,
+                Read::List(options) => Box::pin(list::list(registry, &context, target, &options, form, carried)).await,
                 Read::Watch(watching) => {
                     let (counts, lasts_min) = (self.counts.clone(), self.door.times.watch_min);
                     let shown = Shown { form, carried, counts, lasts_min };
-                    watch::watch(registry, &context, target, watching, shown, stopping.clone()).await
+                    Box::pin(watch::watch(registry, &context, target, watching, shown, stopping.clone())).await
                 }
             },
             Method::GET if target.subresource == "log" => {
-                log::log(registry, &context, kubelets.as_deref(), target, query, stopping.clone()).await
+                Box::pin(log::log(registry, &context, kubelets.as_deref(), target, query, stopping.clone())).await
             }
             Method::GET | Method::POST if stream::is_stream(target) => {
                 let kubelets = kubelets.as_ref();
-                stream::stream(registry, &context, kubelets, target, query, request, stopping.clone()).await
+                Box::pin(stream::stream(registry, &context, kubelets, target, query, request, stopping.clone())).await
             }
-            Method::GET => ask.get().await,
-            Method::POST if takes_new(target) => ask.create(request).await,
-            Method::PUT if !is_collection => ask.update(request).await,
-            Method::PATCH if !is_collection => ask.patch(request).await,
-            Method::DELETE if !is_collection => ask.delete(request).await,
+            Method::GET => Box::pin(ask.get()).await,
+            Method::POST if takes_new(target) => Box::pin(ask.create(request)).await,
+            Method::PUT if !is_collection => Box::pin(ask.update(request)).await,
+            Method::PATCH if !is_collection => Box::pin(ask.patch(request)).await,
+            Method::DELETE if !is_collection => Box::pin(ask.delete(request)).await,
             Method::DELETE if takes_new(target) && target.kind.deletes_collections => {
-                ask.delete_collection(request).await
+                Box::pin(ask.delete_collection(request)).await
             }
             _ => Err(not_allowed()),
         }

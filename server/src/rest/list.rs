@@ -16,6 +16,8 @@ use crate::registry::{ListOptions, ListPage, Registry, RequestContext, StoredObj
 
 /// Bytes of one piece, about. A list that fits into one is answered with its length.
 const PIECE_BYTES: usize = 128 << 10;
+/// What the estimates of a piece's items may be above the truth, before the last of them.
+const PIECE_SLACK_BYTES: usize = 8 << 10;
 
 /// Answers a list.
 pub(super) async fn list(
@@ -51,11 +53,15 @@ pub(super) fn page_of(
     let mut writer = Writer::new(registry.clone(), target, page, form, carried);
     let first = writer.piece();
     if writer.is_done() || form.encoding == Encoding::Yaml {
-        let mut whole = BytesMut::from(first.as_ref());
-        while !writer.is_done() {
-            whole.put(writer.piece());
+        let mut whole = first;
+        if !writer.is_done() {
+            let mut all = BytesMut::from(whole.as_ref());
+            while !writer.is_done() {
+                all.put(writer.piece());
+            }
+            whole = all.freeze();
         }
-        return Ok(answer::whole(StatusCode::OK, form.encoding, whole.freeze()));
+        return Ok(answer::whole(StatusCode::OK, form.encoding, whole));
     }
     let pieces = stream::unfold((Some(first), writer), |(first, mut writer)| async move {
         match first {
@@ -164,7 +170,15 @@ impl Writer {
     }
 
     fn piece(&mut self) -> Bytes {
-        let mut out = BytesMut::with_capacity(PIECE_BYTES);
+        // Room for what is coming, so that a short list is a small piece.
+        let mut room = self.head.as_ref().map_or(0, String::len) + 4;
+        for item in self.items.as_slice() {
+            room += item.size_max() + 1;
+            if room > PIECE_BYTES + PIECE_SLACK_BYTES {
+                break;
+            }
+        }
+        let mut out = BytesMut::with_capacity(room);
         if let Some(head) = self.head.take() {
             out.put(head.as_bytes());
         }
@@ -179,7 +193,7 @@ impl Writer {
             }
             self.written += 1;
             match self.form.shape {
-                Shape::Object => out.put(item.item_json()),
+                Shape::Object => item.put_item(&mut out),
                 Shape::Table => out.put(table::row(&self.registry, &item, self.carried, self.form.version).as_bytes()),
                 Shape::Metadata | Shape::MetadataList => out.put(table::metadata(&item, self.form.version)),
             }
@@ -203,7 +217,12 @@ pub(super) fn one(
         return Ok(answer::protobuf(code, message));
     }
     let json = match form.shape {
-        Shape::Object => object.json(),
+        Shape::Object => {
+            let mut json = BytesMut::with_capacity(object.size_max() + 1);
+            object.put_json(&mut json);
+            json.put_u8(b'\n');
+            return Ok(answer::whole(code, form.encoding, json.freeze()));
+        }
         Shape::Metadata => table::metadata(object, form.version),
         Shape::MetadataList => {
             return Err(not_acceptable(

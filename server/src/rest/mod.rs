@@ -32,6 +32,6 @@ mod watch;
 mod yaml;
 mod yaml_write;
 
-pub(crate) use door::{RestDoor, routes};
+pub(crate) use door::{RestDoor, RestFront, routes};
 pub(crate) use plain::KUBERNETES_VERSION;
 pub use times::RequestTimes;

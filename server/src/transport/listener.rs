@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -19,11 +18,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service;
 
 use super::authority::Lenient;
 use super::deadline::{deadline, within};
-use super::{Peer, PeerIdentity, Tls, port_owner};
+use super::gather::gather;
+use super::{Peer, PeerIdentity, Served, Tls, port_owner};
 
 /// Connections of one port at the same time. Beyond it new ones wait in the kernel's queue: a bound on memory that no
 /// sensible client meets, since one connection carries thousands of streams.
@@ -81,7 +80,7 @@ pub struct Door {
     /// `None` = plain text.
     pub tls: Option<Tls>,
     /// What is served; each request carries a [`Peer`].
-    pub router: Router,
+    pub served: Served,
     /// How a silent client is found dead.
     pub keep_alive: KeepAlive,
     /// Let in clients that send a URL where the authority belongs, as etcd's older ones do.
@@ -102,7 +101,7 @@ pub async fn bind(flag: &'static str, address: SocketAddr) -> Result<TcpListener
 /// Serves a port until `drain` is cancelled: then takes no new connection, asks the old ones to finish (streams must
 /// end by their own means), and returns when the last has. `abort` cuts short what has not finished.
 pub async fn serve(door: Door, drain: CancellationToken, abort: CancellationToken) {
-    let Door { listener, tls, router, keep_alive, takes_url_authority } = door;
+    let Door { listener, tls, served, keep_alive, takes_url_authority } = door;
     let connections = TaskTracker::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -126,7 +125,7 @@ pub async fn serve(door: Door, drain: CancellationToken, abort: CancellationToke
         let connection = Connection {
             address,
             tls: tls.clone(),
-            router: router.clone(),
+            served: served.clone(),
             keep_alive,
             takes_url_authority,
             drain: drain.clone(),
@@ -156,7 +155,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 struct Connection {
     address: SocketAddr,
     tls: Option<Tls>,
-    router: Router,
+    served: Served,
     keep_alive: KeepAlive,
     takes_url_authority: bool,
     drain: CancellationToken,
@@ -193,21 +192,22 @@ impl Connection {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         if self.takes_url_authority {
-            self.speak(TokioIo::new(Lenient::new(stream)), peer).await;
+            self.speak(Lenient::new(stream), peer).await;
         } else {
-            self.speak(TokioIo::new(stream), peer).await;
+            self.speak(stream, peer).await;
         }
     }
 
     /// HTTP/1.1 or HTTP/2, as the client begins.
-    async fn speak<I>(&self, io: I, peer: Peer)
+    async fn speak<S>(&self, stream: S, peer: Peer)
     where
-        I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let router = self.router.clone();
+        let (stream, gatherer) = gather(stream);
+        let served = self.served.clone();
         let service = service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
-            call(router.clone(), request)
+            call(served.clone(), request)
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_MAX);
@@ -217,13 +217,13 @@ impl Connection {
             .max_concurrent_streams(STREAMS_MAX)
             .keep_alive_interval(self.keep_alive.interval)
             .keep_alive_timeout(self.keep_alive.timeout);
-        let connection = builder.serve_connection_with_upgrades(io, service);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
-            ended = connection.as_mut() => ended,
+            ended = gatherer.run(connection.as_mut()) => ended,
             () = self.drain.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                gatherer.run(connection.as_mut()).await
             }
         };
         if let Err(error) = ended {
@@ -232,11 +232,11 @@ impl Connection {
     }
 }
 
-/// Asks the router, within the client's deadline.
+/// The answer, within the client's deadline.
 fn call(
-    mut router: Router,
+    served: Served,
     request: http::Request<Incoming>,
 ) -> impl Future<Output = Result<http::Response<Body>, Infallible>> {
     let deadline = deadline(request.headers());
-    within(deadline, router.call(request.map(Body::new)))
+    within(deadline, served.call(request.map(Body::new)))
 }

@@ -5,12 +5,15 @@
 
 mod authority;
 mod deadline;
+mod gather;
 mod listener;
 mod peer;
 mod port_owner;
+mod served;
 mod tls;
 
 pub use listener::{BindError, Door, KeepAlive, bind, serve};
 pub use peer::{CertificateUser, Peer, PeerIdentity};
 pub use port_owner::port_owner;
+pub use served::{Answer, Front, Served};
 pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles, read_chain, read_key};

@@ -139,7 +139,7 @@ fn try_apply(write: Tracking<'_>, live: &Map<String, Value>, wanted: Configured<
     settle(write, old.as_object().unwrap_or(&Map::new()), &new, &mut managers, wanted.force)?;
     let changed = old.as_object() != Some(&new);
     if let Some(entry) = managers.get_mut(&manager) {
-        entry.fields.subtract(&nobodys());
+        entry.fields.subtract(nobodys());
         if changed {
             entry.time = Some(write.now.to_owned());
         }

@@ -4,6 +4,8 @@
 //! It runs for every write, so that it looks only at what has changed: equal parts are skipped, and sets of other
 //! managers are only cut along the changed paths.
 
+use std::sync::OnceLock;
+
 use listwatch_proto::resource::Object;
 use serde_json::{Map, Value};
 
@@ -181,10 +183,12 @@ pub(super) fn update(
         return managers;
     }
     let mut written = compared.written();
-    let mut gone = written.clone();
-    gone.add(&compared.removed);
-    managers.take_from_others(&gone, None);
-    written.subtract(&nobodys());
+    if !managers.0.is_empty() {
+        let mut gone = written.clone();
+        gone.add(&compared.removed);
+        managers.take_from_others(&gone, None);
+    }
+    written.subtract(nobodys());
     if !written.is_empty() {
         let manager = write.manager(Operation::Update);
         let mut entry = Entry { manager, time: Some(write.now.to_owned()), fields: written };
@@ -207,15 +211,18 @@ pub(super) fn compared(
 }
 
 /// Fields that are never owned.
-pub(super) fn nobodys() -> FieldSet {
-    let mut fields = FieldSet::default();
-    for name in ["apiVersion", "kind", "metadata"] {
-        fields.insert(&[super::element::field(name)]);
-    }
-    for name in NOBODYS {
-        fields.insert(&[super::element::field("metadata"), super::element::field(name)]);
-    }
-    fields
+pub(super) fn nobodys() -> &'static FieldSet {
+    static FIELDS: OnceLock<FieldSet> = OnceLock::new();
+    FIELDS.get_or_init(|| {
+        let mut fields = FieldSet::default();
+        for name in ["apiVersion", "kind", "metadata"] {
+            fields.insert(&[super::element::field(name)]);
+        }
+        for name in NOBODYS {
+            fields.insert(&[super::element::field("metadata"), super::element::field(name)]);
+        }
+        fields
+    })
 }
 
 /// Gives a new object the times of the old one's managers if nothing else differs, so that it is no new object.

@@ -2,22 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
+use std::num::NonZeroU16;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use listwatch_proto::resource::Kind;
+use listwatch_proto::resource::{Kind, Storage};
 use parking_lot::Mutex;
 
 use super::super::RegistryWatcher;
 use super::super::custom::served;
 use super::super::facts::Facts;
 use super::super::selection::{Selection, facts_of};
+use super::super::stored::metadata_place;
 use super::super::{EventType, Page, RegistryEvent, StoreError, StoreEvents, StoreWatch, StoreWatcher, StoredObject};
 use super::dispatch::Index;
 use super::queue::{Delivery, Queue, Seat};
-use crate::storage::{Event, EventKind};
+use crate::storage::{Event, EventKind, KeyRange, RangeEnd};
 
 /// The cache of one kind.
 #[derive(Debug)]
@@ -53,6 +55,27 @@ struct Item {
     raw: Bytes,
     revision: i64,
     facts: Facts,
+    /// Where a resourceVersion can be put into the bytes.
+    place: Option<NonZeroU16>,
+}
+
+impl Item {
+    /// `None` for a value that is no object, which is reported.
+    fn read(kind: &'static Kind, key: &[u8], value: Bytes, revision: i64) -> Option<Self> {
+        let raw = served(kind, value);
+        let facts = facts_of(kind, key, &raw, revision)?;
+        // Of a view the bytes are another object's.
+        let place = if kind.storage == Storage::Own { metadata_place(&raw) } else { None };
+        Some(Self { raw, revision, facts, place })
+    }
+
+    /// As it is served, told with a revision.
+    fn object(&self, kind: &'static Kind, revision: i64) -> StoredObject {
+        match self.place {
+            Some(place) => StoredObject::proven(kind, self.raw.clone(), revision, place),
+            None => StoredObject::new(kind, self.raw.clone(), revision),
+        }
+    }
 }
 
 /// A collection at a revision.
@@ -76,10 +99,9 @@ impl WatchCache {
 
     /// Begins to follow the store: `page` is the whole kind, `source` everything behind it.
     pub(super) fn load(&self, page: Page, source: Box<dyn StoreWatch>) {
-        let item = |mut kv: crate::storage::KeyValue| {
-            kv.value = served(self.kind, kv.value);
-            let facts = facts_of(self.kind, &kv.key, &kv.value, kv.mod_revision)?;
-            Some((kv.key, Item { raw: kv.value, revision: kv.mod_revision, facts }))
+        let item = |kv: crate::storage::KeyValue| {
+            let item = Item::read(self.kind, &kv.key, kv.value, kv.mod_revision)?;
+            Some((kv.key, item))
         };
         let items = page.kvs.into_iter().filter_map(item).collect();
         self.state.lock().whole = Some(Whole { source, items, revision: page.revision });
@@ -200,14 +222,17 @@ impl State {
 
 impl Whole {
     fn list(&self, kind: &'static Kind, selection: &Selection, limit: usize) -> Listed {
-        let served = |item: &Item| StoredObject::new(kind, item.raw.clone(), item.revision);
+        let served = |item: &Item| item.object(kind, item.revision);
         if let Some(key) = selection.single_key() {
             let item = self.items.get(&key).filter(|item| selection.matches(&item.facts));
             return Listed { items: item.map(served).into_iter().collect(), revision: self.revision, left: 0 };
         }
-        let prefix = Bytes::from(kind.collection_key(&selection.namespace));
-        let behind = self.items.range::<Bytes, _>((Bound::Included(&prefix), Bound::Unbounded));
-        let mut all = behind.take_while(|(key, _)| key.starts_with(&prefix)).map(|(_, item)| item);
+        let range = KeyRange::prefix(kind.collection_key(&selection.namespace));
+        let end = match &range.end {
+            RangeEnd::Before(end) => Bound::Excluded(end),
+            RangeEnd::Single | RangeEnd::Unbounded => Bound::Unbounded,
+        };
+        let mut all = self.items.range::<Bytes, _>((Bound::Included(&range.key), end)).map(|(_, item)| item);
         let mut items = Vec::new();
         for item in all.by_ref().filter(|item| selection.matches(&item.facts)) {
             items.push(served(item));
@@ -245,18 +270,14 @@ impl Whole {
         let kv = &event.kv;
         let kind = index.kind();
         let new = (event.kind == EventKind::Put)
-            .then(|| {
-                let raw = served(kind, kv.value.clone());
-                let facts = facts_of(kind, &kv.key, &raw, kv.mod_revision)?;
-                Some(Item { raw, revision: kv.mod_revision, facts })
-            })
+            .then(|| Item::read(kind, &kv.key, kv.value.clone(), kv.mod_revision))
             .flatten();
         let mut ids = Vec::new();
         let before = self.items.get(&kv.key);
         index.interested(&kv.key, before.map(|i| &i.facts), new.as_ref().map(|i| &i.facts), &mut ids);
         if !ids.is_empty() {
             let revision = event.revision();
-            let served = |item: &Item, revision: i64| StoredObject::new(kind, item.raw.clone(), revision);
+            let served = |item: &Item, revision: i64| item.object(kind, revision).shared();
             // Made once, shared by all who receive it.
             let (mut old_served, mut new_served) = (None, None);
             for id in ids {

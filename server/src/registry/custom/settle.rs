@@ -84,24 +84,35 @@ impl Registry {
     /// Those of the store, when it is asked for the definitions for the first time.
     pub(crate) async fn kinds(&self) -> Result<Arc<Kinds>, Status> {
         let definitions = &self.shared.definitions;
-        definitions
-            .loaded
-            .get_or_try_init(|| async {
-                self.settle().await?;
-                let task = tokio::spawn(empty_for_ever(Arc::downgrade(&self.shared), definitions.bell.clone()));
-                let _ = definitions.task.set(task.abort_handle());
-                definitions.bell.notify_one();
-                Ok::<_, Status>(())
-            })
-            .await?;
+        if !definitions.loaded.initialized() {
+            // Apart, so that every later request does not carry the state of this work around with it.
+            Box::pin(self.load_definitions()).await?;
+        }
         Ok(definitions.now())
+    }
+
+    async fn load_definitions(&self) -> Result<(), Status> {
+        let definitions = &self.shared.definitions;
+        let load = || async {
+            self.settle().await?;
+            let task = tokio::spawn(empty_for_ever(Arc::downgrade(&self.shared), definitions.bell.clone()));
+            let _ = definitions.task.set(task.abort_handle());
+            definitions.bell.notify_one();
+            Ok::<_, Status>(())
+        };
+        definitions.loaded.get_or_try_init(load).await.map(|_| ())
+    }
+
+    /// Whether the definitions have been looked at, so that the kinds are at hand.
+    pub(in super::super) fn knows_kinds(&self) -> bool {
+        self.shared.definitions.loaded.initialized()
     }
 
     /// After a write: what it means for the kinds, if it means anything. A failure is told and made good by the task.
     pub(in super::super) async fn after_write(&self, kind: &'static Kind) {
         let definitions = &self.shared.definitions;
         if is_definition(kind) {
-            if let Err(error) = self.settle().await {
+            if let Err(error) = Box::pin(self.settle()).await {
                 warn!(%error, "definitions could not be settled; it is tried again");
             }
             definitions.bell.notify_one();

@@ -264,6 +264,9 @@ impl Reader {
     /// # Errors
     /// [`Error::Compacted`] below the floor, [`Error::FutureRevision`], [`Error::Damaged`], [`Error::Io`].
     pub fn range(&self, op: &RangeOp, floor: Floor) -> Result<RangeResult, Error> {
+        if op.range.is_single() && !op.count_only && !op.keys_only && !op.is_filtered() {
+            return self.one(op, floor);
+        }
         let mut found = Vec::new();
         let guard = self.store.read();
         let (current, revision) = check_revision(&guard, op, floor)?;
@@ -290,6 +293,19 @@ impl Reader {
         }
         let fetch = |found: &Found| self.fetch(found, revision, floor);
         answer(op, found, count, current, fetch)
+    }
+
+    /// The read of one key.
+    fn one(&self, op: &RangeOp, floor: Floor) -> Result<RangeResult, Error> {
+        let guard = self.store.read();
+        let (current, revision) = check_revision(&guard, op, floor)?;
+        let found = guard.index.get(&op.range.key).and_then(|entry| Found::of(entry, revision));
+        drop(guard);
+        let kvs = match found {
+            Some(found) => vec![whole(&found, &|found: &Found| self.fetch(found, revision, floor))?],
+            None => Vec::new(),
+        };
+        Ok(RangeResult { more: false, count: kvs.len() as i64, kvs, revision: current })
     }
 
     /// The state of a found key; follows it if it moves meanwhile.
