@@ -15,10 +15,10 @@ use crate::cluster::locate;
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
     /// File with the server's address and this client's identity
-    #[arg(long, env = "LW_KUBECONFIG", value_name = "FILE", conflicts_with_all = ["server"])]
+    #[arg(long, env = "LW_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Address of the server, `https://127.0.0.1:6443`
-    #[arg(long, env = "LW_SERVER", value_name = "URL")]
+    #[arg(short, long, env = "LW_SERVER", value_name = "URL")]
     pub(crate) server: Option<String>,
     /// Bearer token to be known by
     #[arg(long, env = "LW_TOKEN", value_name = "TOKEN", hide_env_values = true)]
@@ -39,9 +39,12 @@ pub(crate) struct ConnectionArgs {
 
 impl ConnectionArgs {
     /// The connection that these flags name; `None` if they name none.
-    fn named(&self) -> anyhow::Result<Option<(ClientConfig, String)>> {
+    fn named(&self, context: Option<&str>) -> anyhow::Result<Option<(ClientConfig, String)>> {
         if let Some(path) = &self.kubeconfig {
-            let selected = load_kubeconfig(path, None)?;
+            if !path.exists() {
+                bail!("stat {}: no such file or directory", path.display());
+            }
+            let selected = load_kubeconfig(path, context)?;
             let mut config = selected.config;
             self.overlay(&mut config)?;
             return Ok(Some((config, selected.namespace)));
@@ -52,8 +55,11 @@ impl ConnectionArgs {
         Ok(Some((config, "default".to_owned())))
     }
 
-    /// What flags say of trust and identity, over what a file says.
+    /// What flags say of address, trust and identity, over what a file says.
     fn overlay(&self, config: &mut ClientConfig) -> anyhow::Result<()> {
+        if let Some(server) = &self.server {
+            config.server.clone_from(server);
+        }
         let read = |path: &Path| std::fs::read(path).with_context(|| format!("read {}", path.display()));
         if let Some(path) = &self.certificate_authority {
             config.certificate_authority = Some(read(path)?);
@@ -63,6 +69,10 @@ impl ConnectionArgs {
         }
         if let Some(token) = &self.token {
             config.token = Some(token.clone());
+            if self.client_certificate.is_none() {
+                // Whoever names a token wants to be known by it, and not by what the file says.
+                config.client_certificate = None;
+            }
         }
         config.insecure_skip_tls_verify |= self.insecure_skip_tls_verify;
         Ok(())
@@ -70,7 +80,7 @@ impl ConnectionArgs {
 
     /// The connection of a component, which is always told where its server is.
     pub(crate) fn component(&self, client_name: &str) -> anyhow::Result<ClientConfig> {
-        match self.named()? {
+        match self.named(None)? {
             Some((config, _)) => Ok(config.named(client_name)),
             None => bail!("where is the server? Give --kubeconfig, or --server with --certificate-authority"),
         }
@@ -82,11 +92,12 @@ impl ConnectionArgs {
         &self,
         name: Option<&str>,
         data_dir: Option<&Path>,
+        context: Option<&str>,
     ) -> anyhow::Result<(ClientConfig, String)> {
-        if let Some((config, namespace)) = self.named()? {
+        if let Some((config, namespace)) = self.named(context)? {
             return Ok((config.named("lw"), namespace));
         }
-        let selected = load_kubeconfig(&locate::kubeconfig(name, data_dir)?, None)?;
+        let selected = load_kubeconfig(&locate::kubeconfig(name, data_dir)?, context)?;
         let mut config = selected.config;
         self.overlay(&mut config)?;
         Ok((config.named("lw"), selected.namespace))

@@ -16,7 +16,8 @@ mod usage;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use terminal::{Unwritten, tell};
 
 /// A Kubernetes-style control plane on one machine, built on list and watch.
@@ -39,21 +40,11 @@ enum Command {
     Program(programs::Command),
 }
 
-/// Exit codes: 0 done, 1 refused or failed, 2 wrong usage (clap's own).
+/// Exit codes: 0 done, 1 refused or failed, 2 wrong usage (clap's own); commands on objects end wrong usage with 1, as
+/// kubectl does.
 fn main() -> ExitCode {
     commands::answer_shell::<Cli>();
-    let outcome = match Cli::try_parse() {
-        Ok(cli) => match cli.command {
-            Command::Cluster(command) => up::run(command),
-            Command::Objects(command) => commands::run(command),
-            Command::Program(command) => programs::run(command),
-        },
-        // Help is no error, and goes to standard output.
-        Err(answer) => match answer.print() {
-            Err(error) if !answer.use_stderr() => Err(Unwritten::from(error).into()),
-            _ => Ok(ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))),
-        },
-    };
+    let outcome = run();
     let written = terminal::flush();
     match outcome.and_then(|code| Ok(written.map(|()| code)?)) {
         Ok(code) => code,
@@ -65,10 +56,47 @@ fn main() -> ExitCode {
     }
 }
 
+/// Reads the command line and does what it says.
+fn run() -> anyhow::Result<ExitCode> {
+    let root = Cli::command().name(usage::program()).args_override_self(true);
+    let arguments = std::env::args_os().collect();
+    let arranged = match commands::arrange(&root, arguments, commands::Command::has_subcommand) {
+        Ok(arranged) => arranged,
+        Err(problem) => {
+            tell!("error: {problem}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let parsed = root.clone().try_get_matches_from(&arranged.arguments);
+    let answer = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(Cli { command: Command::Cluster(command) }) => return up::run(command),
+        Ok(Cli { command: Command::Objects(command) }) => return commands::dispatch(command),
+        Ok(Cli { command: Command::Program(command) }) => return programs::run(command),
+        Err(answer) => answer,
+    };
+    if let Some(problem) =
+        is_kubectls(&answer, &arranged).then(|| commands::refusal(&answer, &root, &arranged)).flatten()
+    {
+        tell!("error: {problem}");
+        return Ok(ExitCode::FAILURE);
+    }
+    // Help is no error, and goes to standard output.
+    match answer.print() {
+        Err(error) if !answer.use_stderr() => Err(Unwritten::from(error).into()),
+        _ => Ok(ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))),
+    }
+}
+
+/// Whether a refusal is told as kubectl does: that of a command on objects, and of one that there is not.
+fn is_kubectls(answer: &clap::Error, arranged: &commands::Arranged) -> bool {
+    let unknown = answer.get(ContextKind::InvalidSubcommand);
+    let is_first = |word: &String| arranged.arguments.get(1).is_some_and(|first| *first == **word);
+    !arranged.path.is_empty() || matches!(unknown, Some(ContextValue::String(word)) if is_first(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn flags_are_put_together_well() {

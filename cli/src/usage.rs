@@ -1,4 +1,23 @@
-//! Wrong usage that only shows when flags are looked at together, or by what they name: exit code 2, as clap's own.
+//! The program's own name, and wrong usage that only shows when flags are looked at together, or by what they name: exit code 2, as clap's own.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// The name by which this program was called, for messages that tell a person what to type: `lw`, or whatever it was
+/// linked or copied to.
+pub(crate) fn program() -> &'static str {
+    static NAME: LazyLock<String> = LazyLock::new(|| {
+        let path = std::env::args_os().next().unwrap_or_default();
+        let name = Path::new(&path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.is_empty() { "lw".to_owned() } else { name }
+    });
+    &NAME
+}
+
+/// Where a person finds more about a command: `See 'lw taint -h' for help and examples`.
+pub(crate) fn see(command: &str) -> String {
+    format!("See '{} {command} -h' for help and examples", program())
+}
 
 /// A command or a program was called in a way that can never work: the text names the flag and the cure.
 #[derive(Debug, thiserror::Error)]
@@ -10,7 +29,7 @@ pub(crate) fn refuse(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
-/// The exit code of a failed command: 2 for wrong usage, 1 for all else.
+/// The exit code of a failed command, but for those on objects, which end with 1 as kubectl does: 2 for wrong usage, 1 for all else.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<Usage>() { 2 } else { 1 }
 }

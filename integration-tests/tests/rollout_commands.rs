@@ -85,7 +85,7 @@ impl Shell<'_> {
     #[track_caller]
     fn wrong_usage(&self, args: &str, err: &str) {
         let said = self.run(args);
-        assert!(said.code == 2 && said.err.starts_with(err), "lw {args}: {said:?}");
+        assert!(said.code == 1 && said.err.starts_with(err), "lw {args}: {said:?}");
     }
 
     /// Applies a manifest in this namespace.
@@ -224,7 +224,7 @@ fn images(shell: &Shell<'_>) {
     shell.wrong_usage("set image deploy/loom *=a b=c", "error: all containers are already specified by *");
     shell.wrong_usage("set env deploy/loom A=b", "error: lw set env is not supported");
     shell.wrong_usage("exec -it loom -- sh", "error: lw exec is not supported");
-    shell.wrong_usage("autoscale deploy/loom --min=1", "error: lw autoscale is not supported");
+    shell.wrong_usage("autoscale deploy/loom --min=1", "error: required flag(s) \"max\" not set\n");
 }
 
 fn scales(shell: &Shell<'_>) {

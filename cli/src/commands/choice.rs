@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::failure::Failure;
 use super::manifest::FileArgs;
-use super::selection::{Found, Naming};
+use super::selection::{Chosen, Found, Naming};
 use super::session::{Session, SessionArgs, parse_targets};
 
 /// Flags that choose objects.
@@ -67,6 +67,25 @@ impl SelectionArgs {
         let found = naming.find(&session, deed).await?;
         let is_one = found.chosen.len() + found.failures.len() == 1 && (named == 1 || !self.files.is_empty());
         Ok(Selection { session, found, is_one })
+    }
+}
+
+impl SelectionArgs {
+    /// The objects of the files alone, as they stand there; the server is not asked.
+    ///
+    /// # Errors
+    /// If there is no file, or one cannot be read.
+    pub(crate) fn local(&self, deed: &str) -> Result<Selection, Failure> {
+        self.files.require()?;
+        let session = Session::open(&self.session)?;
+        let mut found = Found::default();
+        for manifest in self.files.read(&session, deed) {
+            match manifest {
+                Ok(manifest) => found.chosen.push(Chosen { kind: manifest.kind, object: manifest.object }),
+                Err(failure) => found.failures.push(failure),
+            }
+        }
+        Ok(Selection { session, found, is_one: false })
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::apply::{DryRun, Validation, write_params};
 use super::failure::{Failure, Report};
 use super::session::{Session, SessionArgs, full_name, kind_named};
+use crate::usage::program;
 
 /// Let a node take no new pods; those that it has stay
 ///
@@ -56,44 +57,84 @@ pub(crate) async fn uncordon(args: &UncordonArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn run(args: &NodesArgs, word: &str, closed: bool) -> Result<ExitCode, Failure> {
-    let usage = |problem: &str| Failure::usage(format!("{problem}\nSee 'lw {word} -h' for help and examples"));
-    if args.nodes.is_empty() && args.selector.is_empty() {
-        return Err(usage(&format!("USAGE: {word} NODE [flags]")));
-    }
-    if !args.nodes.is_empty() && !args.selector.is_empty() {
-        return Err(usage("cannot specify both a node name and a --selector option"));
-    }
     let session = Session::open(&args.session)?;
-    let api = session.api(kind_named("node")?);
-    // All are found before one is changed.
-    let mut nodes: Vec<Cached<Object>> = Vec::new();
     let mut report = Report::default();
-    for name in &args.nodes {
-        let name = name.strip_prefix("node/").or_else(|| name.strip_prefix("nodes/")).unwrap_or(name);
-        match api.get(&session.key(api.kind(), name)).await {
-            Ok(node) => nodes.push(node),
-            Err(error) => report.fail(error),
-        }
-    }
-    if report.exit_code() != ExitCode::SUCCESS {
-        return Ok(report.exit_code());
-    }
-    if !args.selector.is_empty() {
-        nodes = api.list(&ListParams::all().labels(args.selector.as_str())).await?.items;
-    }
+    let naming = NodeNaming { nodes: &args.nodes, selector: &args.selector, word };
+    let Some(nodes) = naming.find(&session, &mut report).await? else { return Ok(report.exit_code()) };
     for node in nodes {
-        let already = if node.flag(&["spec", "unschedulable"]) == closed { "already " } else { "" };
-        if already.is_empty() && args.dry_run != DryRun::Client {
-            let patch = json!({"spec": {"unschedulable": if closed { Value::Bool(true) } else { Value::Null }}});
-            let params = write_params("kubectl-cordon", args.dry_run, Validation::Strict);
-            if let Err(error) = api.patch_with(&node.key, "", &Patch::Merge(patch), &params).await {
-                report.fail(error);
-                continue;
-            }
-        }
-        let full = full_name(api.kind(), &node.key.name);
-        let suffix = if already.is_empty() { args.dry_run.suffix() } else { "" };
-        writeln!(io::stdout().lock(), "{full} {already}{word}ed{suffix}")?;
+        mark(&session, &node, closed, args.dry_run, &mut report).await?;
     }
     Ok(report.exit_code())
+}
+
+/// How nodes are named.
+pub(super) struct NodeNaming<'a> {
+    pub(super) nodes: &'a [String],
+    pub(super) selector: &'a str,
+    /// The command that a person typed.
+    pub(super) word: &'a str,
+}
+
+impl NodeNaming<'_> {
+    /// Finds all of them; `None`: one is missing, as the report says, and nothing must be done to the others.
+    ///
+    /// # Errors
+    /// If the words make no sense, or the server cannot be asked.
+    pub(super) async fn find(
+        &self,
+        session: &Session,
+        report: &mut Report,
+    ) -> Result<Option<Vec<Cached<Object>>>, Failure> {
+        let usage = |problem: &str| {
+            let text = format!("{problem}\nSee '{} {} -h' for help and examples", program(), self.word);
+            Failure::usage(text)
+        };
+        if self.nodes.is_empty() && self.selector.is_empty() {
+            return Err(usage(&format!("USAGE: {} NODE [flags]", self.word)));
+        }
+        if !self.nodes.is_empty() && !self.selector.is_empty() {
+            return Err(usage("cannot specify both a node name and a --selector option"));
+        }
+        let api = session.api(kind_named("node")?);
+        if !self.selector.is_empty() {
+            return Ok(Some(api.list(&ListParams::all().labels(self.selector)).await?.items));
+        }
+        let mut nodes = Vec::new();
+        let mut is_complete = true;
+        for name in self.nodes {
+            let name = name.strip_prefix("node/").or_else(|| name.strip_prefix("nodes/")).unwrap_or(name);
+            match api.get(&session.key(api.kind(), name)).await {
+                Ok(node) => nodes.push(node),
+                Err(error) => {
+                    report.fail(error);
+                    is_complete = false;
+                }
+            }
+        }
+        Ok(is_complete.then_some(nodes))
+    }
+}
+
+/// Closes or opens one node to new pods, and says so.
+pub(super) async fn mark(
+    session: &Session,
+    node: &Cached<Object>,
+    closed: bool,
+    dry_run: DryRun,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let api = session.api(kind_named("node")?);
+    let already = if node.flag(&["spec", "unschedulable"]) == closed { "already " } else { "" };
+    if already.is_empty() && dry_run != DryRun::Client {
+        let patch = json!({"spec": {"unschedulable": if closed { Value::Bool(true) } else { Value::Null }}});
+        let params = write_params("kubectl-cordon", dry_run, Validation::Strict);
+        if let Err(error) = api.patch_with(&node.key, "", &Patch::Merge(patch), &params).await {
+            report.fail(error);
+            return Ok(());
+        }
+    }
+    let full = full_name(api.kind(), &node.key.name);
+    let suffix = if already.is_empty() { dry_run.suffix() } else { "" };
+    let word = if closed { "cordoned" } else { "uncordoned" };
+    Ok(writeln!(io::stdout().lock(), "{full} {already}{word}{suffix}")?)
 }

@@ -1,5 +1,6 @@
 //! `lw delete`: deletes objects and waits until they are gone.
 
+use std::cell::Cell;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -124,10 +125,19 @@ struct Doomed {
 }
 
 /// An object that was deleted, to wait for.
-struct Leaving {
-    kind: &'static Kind,
-    key: ObjectKey,
-    uid: String,
+pub(super) struct Leaving {
+    pub(super) kind: &'static Kind,
+    pub(super) key: ObjectKey,
+    /// Empty: whatever has the name.
+    pub(super) uid: String,
+}
+
+/// `pod "a" deleted from default namespace`.
+pub(super) fn said_of_deleted(kind: &Kind, key: &ObjectKey, deed: &str) -> String {
+    let full = full_name(kind, &key.name);
+    let word = full.split('/').next().unwrap_or_default();
+    let place = if key.namespace.is_empty() { String::new() } else { format!(" from {} namespace", key.namespace) };
+    format!("{word} \"{}\" {deed}{place}", key.name)
 }
 
 /// Runs the command.
@@ -259,11 +269,8 @@ async fn delete(
         writeln!(out, "{}", full_name(kind, &key.name))?;
         return Ok(left);
     }
-    let full = full_name(kind, &key.name);
-    let word = full.split('/').next().unwrap_or_default();
     let deed = if args.force { "force deleted" } else { "deleted" };
-    let place = if key.namespace.is_empty() { String::new() } else { format!(" from {} namespace", key.namespace) };
-    writeln!(out, "{word} \"{}\" {deed}{place}{}", key.name, args.dry_run.suffix())?;
+    writeln!(out, "{}{}", said_of_deleted(kind, key, deed), args.dry_run.suffix())?;
     Ok(left)
 }
 
@@ -273,8 +280,10 @@ async fn wait_all(args: &DeleteArgs, session: &Session, leaving: Vec<Leaving>, r
         [one] => format!("{} to go", full_name(one.kind, &one.key.name)),
         many => format!("{} objects to go", many.len()),
     });
+    let at = Cell::new(0);
     let wait = async {
-        for object in &leaving {
+        for (index, object) in leaving.iter().enumerate() {
+            at.set(index);
             if let Err(error) = wait_gone(session, object).await {
                 return Err(Failure::from(error));
             }
@@ -284,9 +293,11 @@ async fn wait_all(args: &DeleteArgs, session: &Session, leaving: Vec<Leaving>, r
     let outcome = if args.timeout.is_zero() {
         wait.await
     } else {
-        tokio::time::timeout(args.timeout, wait)
-            .await
-            .unwrap_or_else(|_| Err(Failure::plain("timed out waiting for the condition")))
+        tokio::time::timeout(args.timeout, wait).await.unwrap_or_else(|_| {
+            let late = &leaving[at.get()];
+            let problem = format!("timed out waiting for the condition on {}/{}", late.kind.plural, late.key.name);
+            Err(Failure::plain(problem))
+        })
     };
     if let Err(failure) = outcome {
         report.fail(failure);
@@ -294,7 +305,7 @@ async fn wait_all(args: &DeleteArgs, session: &Session, leaving: Vec<Leaving>, r
 }
 
 /// Waits until the object is gone: its name free, or taken by another object. Survives the server's restart.
-async fn wait_gone(session: &Session, object: &Leaving) -> Result<(), Error> {
+pub(super) async fn wait_gone(session: &Session, object: &Leaving) -> Result<(), Error> {
     let mut backoff = Backoff::new(RETRY);
     loop {
         match watch_until_gone(session, object).await {

@@ -6,29 +6,45 @@ use clap::Subcommand;
 
 use super::refused::{Instead, RefusedArgs};
 use super::{
-    api_resources, apply, completion, cordon, create, delete, describe, edit, events, get, label, logs, patch, rollout,
-    scale, set, taint, wait,
+    api_resources, apply, auth, autoscale, completion, cordon, create, delete, describe, drain, edit, events, expose,
+    get, label, logs, patch, replace, rollout, run, scale, set, taint, wait,
 };
 
-/// A command on objects.
+/// A command on objects. In kubectl's order, in which slips of the pen are looked up, too.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Get(get::GetArgs),
-    Describe(describe::DescribeArgs),
-    Apply(apply::ApplyArgs),
     Create(Box<create::CreateArgs>),
+    Expose(Box<expose::ExposeArgs>),
+    Run(Box<run::RunArgs>),
+    Set(Box<set::SetArgs>),
+    #[command(hide = true)]
+    Explain(RefusedArgs),
+    Get(get::GetArgs),
+    Edit(edit::EditArgs),
     Delete(delete::DeleteArgs),
+    Rollout(Box<rollout::RolloutArgs>),
     Scale(scale::ScaleArgs),
+    Autoscale(Box<autoscale::AutoscaleArgs>),
+    Cordon(cordon::CordonArgs),
+    Uncordon(cordon::UncordonArgs),
+    Drain(Box<drain::DrainArgs>),
+    Taint(taint::TaintArgs),
+    Describe(describe::DescribeArgs),
     Logs(logs::LogsArgs),
     Events(events::EventsArgs),
-    Rollout(Box<rollout::RolloutArgs>),
-    Set(Box<set::SetArgs>),
+    Auth(Box<auth::AuthArgs>),
+    Apply(Box<apply::ApplyArgs>),
+    Patch(patch::PatchArgs),
+    Replace(Box<replace::ReplaceArgs>),
     Wait(Box<wait::WaitArgs>),
+    Label(label::LabelArgs),
+    Annotate(label::AnnotateArgs),
     Completion(completion::CompletionArgs),
+    ApiResources(api_resources::ApiResourcesArgs),
     #[command(hide = true)]
     Attach(RefusedArgs),
     #[command(hide = true)]
-    Autoscale(RefusedArgs),
+    Certificate(RefusedArgs),
     #[command(hide = true)]
     Cp(RefusedArgs),
     #[command(hide = true)]
@@ -36,31 +52,13 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Diff(RefusedArgs),
     #[command(hide = true)]
-    Drain(RefusedArgs),
-    #[command(hide = true)]
     Exec(RefusedArgs),
-    #[command(hide = true)]
-    Explain(RefusedArgs),
-    #[command(hide = true)]
-    Expose(RefusedArgs),
     #[command(hide = true)]
     PortForward(RefusedArgs),
     #[command(hide = true)]
     Proxy(RefusedArgs),
     #[command(hide = true)]
-    Replace(RefusedArgs),
-    #[command(hide = true)]
-    Run(RefusedArgs),
-    #[command(hide = true)]
     Top(RefusedArgs),
-    Edit(edit::EditArgs),
-    Patch(patch::PatchArgs),
-    Label(label::LabelArgs),
-    Annotate(label::AnnotateArgs),
-    Taint(taint::TaintArgs),
-    Cordon(cordon::CordonArgs),
-    Uncordon(cordon::UncordonArgs),
-    ApiResources(api_resources::ApiResourcesArgs),
 }
 
 /// What pods listen on here, in place of a tunnel.
@@ -69,12 +67,8 @@ const ON_THIS_MACHINE: Instead =
 /// What serves in place of a shell inside.
 const NO_INSIDE: Instead = Instead::Do("pods are processes of this machine: look at them with lw logs and ps");
 
-/// What serves in place of a drain.
-const BY_HAND: &str = "lw cordon NODE keeps new pods away, lw delete pods -A --field-selector spec.nodeName=NODE \
-                       moves those of controllers";
-
 /// Runs the command.
-pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(Box::pin(async {
         match &command {
@@ -91,20 +85,22 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
             Command::Wait(args) => wait::run(args).await,
             Command::Completion(args) => completion::run(args),
             Command::Attach(args) => args.refuse("attach", NO_INSIDE),
-            Command::Autoscale(args) => args.refuse("autoscale", Instead::Scale),
+            Command::Autoscale(args) => autoscale::run(args).await,
+            Command::Auth(args) => auth::run(args).await,
+            Command::Certificate(args) => args.refuse("certificate", Instead::Nothing),
             Command::Cp(args) => args.refuse("cp", NO_INSIDE),
             Command::Debug(args) => args.refuse("debug", NO_INSIDE),
             Command::Diff(args) => {
                 args.refuse("diff", Instead::Do("lw apply --dry-run=server -o yaml shows what would be"))
             }
-            Command::Drain(args) => args.refuse("drain", Instead::Do(BY_HAND)),
+            Command::Drain(args) => drain::run(args).await,
             Command::Explain(args) => args.refuse("explain", Instead::Do("lw get KIND NAME -o yaml shows the fields")),
             Command::Exec(args) => args.refuse("exec", NO_INSIDE),
-            Command::Expose(args) => args.refuse("expose", ON_THIS_MACHINE),
+            Command::Expose(args) => expose::run(args).await,
             Command::PortForward(args) => args.refuse("port-forward", ON_THIS_MACHINE),
             Command::Proxy(args) => args.refuse("proxy", ON_THIS_MACHINE),
-            Command::Replace(args) => args.refuse("replace", Instead::Apply),
-            Command::Run(args) => args.refuse("run", Instead::Do("write a manifest and use lw apply")),
+            Command::Replace(args) => replace::run(args).await,
+            Command::Run(args) => run::run(args).await,
             Command::Top(args) => args.refuse("top", Instead::Do("nothing here measures load yet")),
             Command::Edit(args) => edit::run(args).await,
             Command::Patch(args) => patch::run(args).await,

@@ -78,7 +78,7 @@ pub(crate) async fn run(args: &EventsArgs) -> Result<ExitCode, Failure> {
     }
     match args.output {
         Some(form) if !args.watch => {
-            let objects: Vec<_> = events.into_iter().map(|e| (kind, e)).collect();
+            let objects: Vec<_> = events.iter().map(|event| (kind, output::without_managers(event))).collect();
             output::print_list(&mut io::stdout().lock(), form, &objects)?;
         }
         _ => shown.show(&events)?,
@@ -141,7 +141,9 @@ impl Shown<'_> {
     fn show(&mut self, events: &[Object]) -> io::Result<()> {
         let out = &mut io::stdout().lock();
         if let Some(form) = self.args.output {
-            events.iter().try_for_each(|event| output::print(out, form, self.kind, event))?;
+            for event in events {
+                output::print(out, form, self.kind, &output::without_managers(event))?;
+            }
             return out.flush();
         }
         let now = Timestamp::now();

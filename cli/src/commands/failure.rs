@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use crate::terminal::tell;
 use listwatch_components::client::{ConfigError, Error};
-use listwatch_proto::resource::{Reason, Status};
+use listwatch_proto::resource::{Cause, Reason, Status};
 
 /// A command that could not be done, or a part of it.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Wrong usage: exit code 2.
+    /// Wrong usage.
     Usage(String),
     /// Anything that is said after `error: `.
     Plain(String),
@@ -81,12 +81,13 @@ fn status_text(context: &str, status: &Status) -> String {
     let mut message =
         if context.is_empty() { status.message.clone() } else { format!("{context}: {}", status.message) };
     // What does not decode is told in the server's words, which do not always name the field.
-    for cause in status.causes.iter().filter(|_| status.reason == Reason::BadRequest) {
+    let is_unnamed = |cause: &&Cause| status.reason == Reason::BadRequest && !status.message.contains(&cause.field);
+    for cause in status.causes.iter().filter(is_unnamed) {
         message.push_str(&format!(" (in {})", cause.field));
     }
     match status.reason {
         Reason::Invalid => invalid_text(status),
-        Reason::Unauthorized => format!("error: You must be logged in to the server ({})", status.message),
+        Reason::Unauthorized => "error: You must be logged in to the server (Unauthorized)".to_owned(),
         Reason::Unknown => format!("Error from server: {message}"),
         reason => format!("Error from server ({}): {message}", reason.as_str()),
     }
@@ -142,11 +143,10 @@ pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Collects what becomes of the parts of a command: it goes on after a failure, and ends with the worst exit code.
+/// Collects what becomes of the parts of a command: it goes on after a failure, and ends with 1 if there was one.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     failed: bool,
-    usage: bool,
 }
 
 impl Report {
@@ -158,7 +158,6 @@ impl Report {
         }
         tell!("{}", failure.text());
         self.failed = true;
-        self.usage |= matches!(failure, Failure::Usage(_));
     }
 
     /// Says the failures of parts that were all tried. Several stand as bare lines, as with kubectl.
@@ -175,20 +174,16 @@ impl Report {
         }
     }
 
-    /// 0 done, 1 refused or failed, 2 wrong usage.
+    /// 0 done, 1 refused, failed or wrong usage: kubectl's.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        match (self.failed, self.usage) {
-            (_, true) => ExitCode::from(2),
-            (true, _) => ExitCode::FAILURE,
-            _ => ExitCode::SUCCESS,
-        }
+        if self.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use listwatch_proto::resource::{Cause, Kind};
+    use listwatch_proto::resource::Kind;
 
     fn server(status: Status) -> String {
         Failure::from(Error::Status(Box::new(status))).text()

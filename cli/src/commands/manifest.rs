@@ -80,7 +80,15 @@ impl FileArgs {
 
     /// Refuses a command that cannot do without a file.
     pub(crate) fn require(&self) -> Result<(), Failure> {
-        if self.is_empty() { Err(Failure::usage("must specify -f")) } else { Ok(()) }
+        if self.is_empty() { Err(Failure::usage("must specify one of -f and -k")) } else { Ok(()) }
+    }
+
+    /// The file, if exactly one is named.
+    pub(crate) fn only(&self) -> Option<&str> {
+        match self.filenames.as_slice() {
+            [one] if self.kustomize.is_none() => Some(one),
+            _ => None,
+        }
     }
 
     /// Reads everything, in the order of names and documents; each object gets the namespace it will live in. Files
@@ -272,7 +280,34 @@ fn collect(value: Value, source: &str, document: &Document<'_>, objects: &mut Ve
         .filter(|(_, text)| text.is_empty())
         .map(|(field, _)| format!("{field} not set"))
         .collect();
-    objects.push(if missing.is_empty() { Ok(object) } else { Err(refuse(&format!("[{}]", missing.join(", ")))) });
+    objects.push(if !missing.is_empty() {
+        Err(refuse(&format!("[{}]", missing.join(", "))))
+    } else if let Some(problem) = undecodable(&object) {
+        Err(Failure::plain(format!("unable to decode \"{source}\": {problem}")))
+    } else {
+        Ok(object)
+    });
+}
+
+/// Why an object cannot be read as any: its labels and annotations must be texts. In the words of Go's decoder, which
+/// kubectl reads metadata with before it asks the server.
+fn undecodable(object: &Object) -> Option<String> {
+    for field in ["labels", "annotations"] {
+        let values = object.at(&["metadata", field]).and_then(Value::as_object);
+        let wrong =
+            values.into_iter().flat_map(|map| map.values()).find(|value| !value.is_string() && !value.is_null());
+        let Some(wrong) = wrong else { continue };
+        let what = match wrong {
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::Array(_) => "array",
+            _ => "object",
+        };
+        return Some(format!(
+            "json: cannot unmarshal {what} into Go struct field ObjectMeta.metadata.{field} of type string"
+        ));
+    }
+    None
 }
 
 /// Finds the kind and settles the namespace.
@@ -283,7 +318,7 @@ fn place(mut object: Object, source: &str, session: &Session) -> Result<Manifest
     let Some(kind) = object.kind() else {
         return Err(Failure::plain(format!(
             "resource mapping not found for name: \"{}\" namespace: \"{}\" from \"{source}\": no matches for kind \
-             \"{}\" in version \"{}\"",
+             \"{}\" in version \"{}\"\nensure CRDs are installed first",
             object.name(),
             object.namespace(),
             object.kind_name(),
@@ -343,6 +378,17 @@ mod tests {
         assert!(yaml.ends_with("metadata: duplicate key \"name\""), "{yaml}");
         let json = refusal("{\"metadata\": {\"name\": \"a\", \"name\": \"b\"}}");
         assert_eq!(json, "error: error parsing x: document 1, line 1: metadata: duplicate key \"name\"");
+    }
+
+    #[test]
+    fn labels_that_are_no_texts_are_told_before_the_server_is_asked() {
+        let problem = |metadata: Value| {
+            undecodable(&Object::from_value(serde_json::json!({"metadata": metadata})).expect("a map"))
+        };
+        assert_eq!(problem(serde_json::json!({"labels": {"a": "1"}, "annotations": null})), None);
+        let told = "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string";
+        assert_eq!(problem(serde_json::json!({"labels": {"n": 5}})).as_deref(), Some(told));
+        assert!(problem(serde_json::json!({"annotations": {"n": true}})).is_some_and(|text| text.contains("bool")));
     }
 
     #[test]

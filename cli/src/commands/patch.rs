@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use listwatch_components::client::Patch;
 use listwatch_proto::resource::{Kind, Object};
+use serde_json::{Map, Value};
 
-use super::apply::{DryRun, Validation, write_params};
+use super::apply::{DryRun, Validation, three_way, write_params};
 use super::choice::{Selection, SelectionArgs};
 use super::failure::{Failure, Report};
 use super::output::{PrintArgs, Printer};
@@ -40,7 +41,10 @@ pub(crate) struct PatchArgs {
     /// The part of the object that is patched
     #[arg(long, value_enum)]
     subresource: Option<Part>,
-    /// Only say what would be done: by the server without storing it (server); client is refused
+    /// Only patch the object of a file, without asking the server
+    #[arg(long)]
+    local: bool,
+    /// Only say what would be done: by this program alone (client) or by the server without storing it (server)
     #[arg(long, value_enum, default_value_t = DryRun::None)]
     dry_run: DryRun,
 }
@@ -63,8 +67,8 @@ pub(crate) async fn run(args: &PatchArgs) -> Result<ExitCode, Failure> {
         }
     };
     let patch = read(args.patch_type.as_deref(), &text)?;
-    if args.dry_run == DryRun::Client {
-        return Err(Failure::usage("--dry-run=client is not supported by patch: use --dry-run=server"));
+    if args.local && !args.words.is_empty() {
+        return Err(Failure::usage("cannot specify --local and server resources"));
     }
     if args.words.is_empty() && args.selection.files.is_empty() {
         return Err(Failure::usage(
@@ -72,7 +76,9 @@ pub(crate) async fn run(args: &PatchArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let printer = args.print.printer()?;
-    let Selection { session, found, .. } = args.selection.select(&args.words, "patch").await?;
+    let selection =
+        if args.local { args.selection.local("patch")? } else { args.selection.select(&args.words, "patch").await? };
+    let Selection { session, found, .. } = selection;
     if found.chosen.is_empty() && found.failures.is_empty() {
         return Err(Failure::plain("no objects passed to patch"));
     }
@@ -106,16 +112,37 @@ impl Run<'_> {
         if !part.is_empty() && !kind.has_subresource(part) {
             return Err(Failure::plain(format!("{} have no subresource {part:?}", kind.plural)));
         }
-        let patched = self.session.api(kind).patch_with(&live.key(), part, &self.patch, &params).await?;
+        let patched = if self.args.local || self.args.dry_run == DryRun::Client {
+            here(live, &self.patch)?
+        } else {
+            self.session.api(kind).patch_with(&live.key(), part, &self.patch, &params).await?.object
+        };
         let out = &mut io::stdout().lock();
         if let Some(printer) = &mut self.printer {
-            return printer.print(out, kind, &patched.object);
+            return printer.print(out, kind, &patched);
         }
-        let is_same = part.is_empty() && patched.object == *live;
+        let is_same = part.is_empty() && patched == *live;
         let name =
             if part == "scale" { format!("scale.autoscaling/{}", live.name()) } else { full_name(kind, live.name()) };
+        // kubectl does not say here that it was only tried.
         Ok(writeln!(out, "{name} patched{}", if is_same { " (no change)" } else { "" })?)
     }
+}
+
+/// The object as the patch makes it, as far as this program can tell.
+fn here(object: &Object, patch: &Patch) -> Result<Object, Failure> {
+    let mut value = object.clone().into_value();
+    match patch {
+        Patch::Json(patch) => {
+            let patch: json_patch::Patch = serde_json::from_value(patch.clone())
+                .map_err(|error| Failure::plain(format!("error decoding patch: {error}")))?;
+            json_patch::patch(&mut value, &patch).map_err(|error| Failure::plain(error.to_string()))?;
+        }
+        Patch::Strategic(Value::Object(patch)) => value = Value::Object(three_way(&Map::new(), patch, &object.0)),
+        Patch::Merge(patch) | Patch::Strategic(patch) => json_patch::merge(&mut value, patch),
+        Patch::Apply { .. } => return Err(Failure::plain("an apply is no patch that can be tried here")),
+    }
+    Object::from_value(value).map_err(|_| Failure::plain("the patch leaves no object"))
 }
 
 fn read(kind: Option<&str>, text: &str) -> Result<Patch, Failure> {
@@ -130,10 +157,8 @@ fn read(kind: Option<&str>, text: &str) -> Result<Patch, Failure> {
     let StrictValue(value) =
         serde_norway::from_str(text).map_err(|error| Failure::plain(format!("unable to parse {text:?}: {error}")))?;
     match kind.as_deref() {
-        Some("json") if value.is_array() => Ok(Patch::Json(value)),
-        Some("json") => Err(Failure::plain(
-            "a JSON patch is a list of changes: [{\"op\":\"replace\",\"path\":\"/spec/replicas\",\"value\":2}]",
-        )),
+        // What is no list of changes is the server's to refuse.
+        Some("json") => Ok(Patch::Json(value)),
         _ if !value.is_object() => {
             Err(Failure::plain("a patch is an object that holds what shall change: {\"spec\":{\"replicas\":2}}"))
         }
@@ -158,6 +183,18 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_can_be_tried_without_the_server() {
+        let object = Object::from_value(json!({"spec": {"containers": [{"name": "a", "image": "x"}]}})).expect("a map");
+        let containers = |patch| here(&object, &patch).expect("patched").into_value()["spec"]["containers"].clone();
+        let change = || json!({"spec": {"containers": [{"name": "a", "tty": true}]}});
+        assert_eq!(containers(Patch::Merge(change())), json!([{"name": "a", "tty": true}]));
+        assert_eq!(containers(Patch::Strategic(change())), json!([{"name": "a", "image": "x", "tty": true}]));
+        let op = json!([{"op": "remove", "path": "/spec/containers/0"}]);
+        assert_eq!(containers(Patch::Json(op)), json!([]));
+        assert!(here(&object, &Patch::Json(json!([{"op": "remove", "path": "/none"}]))).is_err());
+    }
+
+    #[test]
     fn a_patch_is_strategic_unless_another_type_is_named() {
         let patch = json!({"spec": {"replicas": 2, "taints": []}});
         assert!(matches!(read(None, &patch.to_string()), Ok(Patch::Strategic(value)) if value == patch));
@@ -165,7 +202,6 @@ mod tests {
         assert!(matches!(read(Some("strategic"), "{}"), Ok(Patch::Strategic(_))));
         assert!(matches!(read(Some("MERGE"), &patch.to_string()), Ok(Patch::Merge(_))));
         assert!(matches!(read(Some("json"), "[]"), Ok(Patch::Json(_))));
-        assert!(read(Some("json"), "{}").is_err());
         assert!(read(None, "[]").is_err());
         assert_eq!(
             read(Some("mash"), "{}").expect_err("refused").text(),

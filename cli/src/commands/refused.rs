@@ -21,8 +21,6 @@ pub(crate) struct RefusedArgs {
 pub(crate) enum Instead {
     /// The manifest.
     Apply,
-    /// `lw scale`.
-    Scale,
     /// Another thing to do.
     Do(&'static str),
     /// There is nothing like it.
@@ -37,7 +35,6 @@ impl RefusedArgs {
     pub(crate) fn refuse(&self, name: &str, instead: Instead) -> Result<ExitCode, Failure> {
         let advice = match instead {
             Instead::Apply => ": change the object's manifest and use lw apply",
-            Instead::Scale => ": nothing here measures load; use lw scale",
             Instead::Do(advice) => return Err(Failure::usage(format!("lw {name} is not supported: {advice}"))),
             Instead::Nothing => "",
         };

@@ -5,7 +5,7 @@ use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
-use listwatch_components::client::{Api, Client, ClientConfig};
+use listwatch_components::client::{Api, Client, ClientConfig, Impersonation};
 use listwatch_proto::resource::{KINDS, Kind, LearnedKind, Object, ObjectKey, Reason, learned};
 
 use super::failure::{Failure, with_causes};
@@ -23,9 +23,60 @@ pub(crate) struct SessionArgs {
     /// Data folder of the cluster, as `lw up` was given it
     #[arg(long, env = "LW_DATA_DIR", value_name = "DIR", help_heading = "Connection")]
     data_dir: Option<PathBuf>,
+    /// Which entry of the kubeconfig; without it the current one
+    #[arg(long, value_name = "CONTEXT", help_heading = "Connection")]
+    context: Option<String>,
+    /// Act as this user, if the server lets you
+    #[arg(
+        long = "as",
+        value_name = "USER",
+        default_value = "",
+        hide_default_value = true,
+        help_heading = "Connection"
+    )]
+    as_user: String,
+    /// Act as a member of this group, too; may be given several times
+    #[arg(long, value_name = "GROUP", help_heading = "Connection")]
+    as_group: Vec<String>,
+    /// Act as the user with this uid
+    #[arg(long, value_name = "UID", default_value = "", hide_default_value = true, help_heading = "Connection")]
+    as_uid: String,
+    /// How long the server may take to answer (5s, 2m); 0: ten seconds
+    #[arg(long, value_name = "DURATION", default_value = "0", hide_default_value = true, help_heading = "Connection")]
+    request_timeout: String,
     /// Namespace of the objects
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
+}
+
+impl SessionArgs {
+    /// Where the server is, and as whom it is asked; and the namespace of what is named without one.
+    fn config(&self) -> Result<(ClientConfig, String), Failure> {
+        let (cluster, data_dir, context) = (self.cluster.as_deref(), self.data_dir.as_deref(), self.context.as_deref());
+        let timeout = request_timeout(&self.request_timeout)?;
+        if self.as_user.is_empty() && !(self.as_group.is_empty() && self.as_uid.is_empty()) {
+            let problem = "requesting uid, groups or user-extra for \"\" without impersonating a user";
+            return Err(Failure::usage(problem));
+        }
+        let found = self.connection.command(cluster, data_dir, context);
+        let (mut config, namespace) = found.map_err(|e| Failure::plain(with_causes(e.as_ref())))?;
+        config.impersonate =
+            Impersonation { user: self.as_user.clone(), groups: self.as_group.clone(), uid: self.as_uid.clone() };
+        config.request_timeout = timeout.unwrap_or(config.request_timeout);
+        Ok((config, namespace))
+    }
+}
+
+/// Seconds, or a duration; `None`: the client's own.
+fn request_timeout(text: &str) -> Result<Option<Duration>, Failure> {
+    let seconds = text.parse().map(Duration::from_secs).ok();
+    let timeout = seconds.or_else(|| super::delete::parse_duration(text).ok()).ok_or_else(|| {
+        Failure::usage(
+            "Invalid timeout value. Timeout must be a single integer in seconds, or an integer followed by a \
+             corresponding time unit (e.g. 1s | 2m | 3h)",
+        )
+    })?;
+    Ok(Some(timeout).filter(|timeout| !timeout.is_zero()))
 }
 
 /// A connection and the namespace of what is named without one.
@@ -35,6 +86,8 @@ pub(crate) struct Session {
     pub(crate) namespace: String,
     /// Whether the namespace was asked for by flag.
     pub(crate) is_namespace_given: bool,
+    /// How long a request may take, if that was asked for.
+    pub(crate) request_timeout: Option<Duration>,
 }
 
 /// Objects of one kind that a command names; no names: the whole collection.
@@ -47,12 +100,13 @@ pub(crate) struct Target {
 impl Session {
     /// Finds the cluster; nothing is dialled yet.
     pub(crate) fn open(args: &SessionArgs) -> Result<Session, Failure> {
-        let found = args.connection.command(args.cluster.as_deref(), args.data_dir.as_deref());
-        let (config, namespace) = found.map_err(|e| Failure::plain(with_causes(e.as_ref())))?;
+        let (config, namespace) = args.config()?;
         let _ = SERVER.set(config.clone());
         let client = Client::new(&config)?.with_warnings(|warning| tell!("Warning: {warning}"));
         let is_namespace_given = args.namespace.is_some();
-        Ok(Session { client, namespace: args.namespace.clone().unwrap_or(namespace), is_namespace_given })
+        let request_timeout = request_timeout(&args.request_timeout)?;
+        let namespace = args.namespace.clone().unwrap_or(namespace);
+        Ok(Session { client, namespace, is_namespace_given, request_timeout })
     }
 
     /// Objects of a kind.
@@ -144,11 +198,12 @@ pub(crate) fn parse_targets(words: &[String]) -> Result<Vec<Target>, Failure> {
     let slashed = words.iter().filter(|w| w.contains('/')).count();
     if slashed > 0 {
         if slashed < words.len() {
-            return Err(Failure::usage(
+            return Err(Failure::usage(format!(
                 "there is no need to specify a resource type as a separate argument when passing arguments in \
-                 resource/name form (e.g. 'lw get resource/<resource_name>' instead of 'lw get resource \
+                 resource/name form (e.g. '{lw} get resource/<resource_name>' instead of '{lw} get resource \
                  resource/<resource_name>'",
-            ));
+                lw = crate::usage::program()
+            )));
         }
         return slashed_targets(words);
     }

@@ -196,7 +196,7 @@ impl<T: Decode> Api<T> {
             r#type: patch_type as i32,
             patch: encode(body)?,
             field_manager: params.field_manager.clone(),
-            force: false,
+            force: patch.is_forced(),
             dry_run: params.dry_run,
             field_validation: params.field_validation as i32,
         };
@@ -305,15 +305,26 @@ impl<T: Decode + Serialize> Api<T> {
 impl<T> Api<T> {
     /// Asks for a pod to go, as far as disruption budgets let it; the server answers too many requests otherwise.
     pub async fn evict(&self, key: &ObjectKey) -> Result<(), Error> {
-        let eviction = json!({
+        self.evict_with(key, None, false).await
+    }
+
+    /// The same with seconds given to end (`None`: the pod's own), and perhaps everything but doing it.
+    pub async fn evict_with(&self, key: &ObjectKey, grace: Option<i64>, dry_run: bool) -> Result<(), Error> {
+        let mut eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"namespace": key.namespace, "name": key.name},
         });
+        if let Some(seconds) = grace {
+            eviction["deleteOptions"] = json!({"gracePeriodSeconds": seconds});
+        }
+        if dry_run {
+            eviction["deleteOptions"]["dryRun"] = json!(["All"]);
+        }
         let request = v1::CreateRequest {
             resource: Some(self.object_ref(key, "eviction")),
             json: encode(&eviction)?,
             field_manager: String::new(),
-            dry_run: false,
+            dry_run,
             field_validation: FieldValidation::Strict as i32,
         };
         let mut stub = self.client.resources();

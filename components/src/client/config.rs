@@ -20,6 +20,17 @@ pub struct ClientCertificate {
     pub key: Vec<u8>,
 }
 
+/// Somebody else to act as, if the server lets this client (`--as`, `--as-group`, `--as-uid`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Impersonation {
+    /// The user.
+    pub user: String,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// The user's uid; empty: none.
+    pub uid: String,
+}
+
 /// Address, trust and identity of a client.
 #[derive(Clone)]
 pub struct ClientConfig {
@@ -36,6 +47,8 @@ pub struct ClientConfig {
     pub insecure_skip_tls_verify: bool,
     /// The name the server's certificate must carry, if not the host of the address.
     pub tls_server_name: Option<String>,
+    /// Whom the client acts as; nobody: itself.
+    pub impersonate: Impersonation,
     /// What the client calls itself (`lw-client` metadata, at most 128 bytes), for history and faults.
     pub client_name: String,
     /// Deadline of a unary call.
@@ -56,6 +69,7 @@ impl ClientConfig {
             token: None,
             insecure_skip_tls_verify: false,
             tls_server_name: None,
+            impersonate: Impersonation::default(),
             client_name: "listwatch-client".to_owned(),
             request_timeout: REQUEST_TIMEOUT,
             keep_alive_interval: KEEP_ALIVE_INTERVAL,

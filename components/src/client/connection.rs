@@ -44,12 +44,16 @@ pub struct Client {
     name: Arc<str>,
     fence: Option<Fence>,
     on_warning: fn(&str),
+    /// For requests of plain HTTP, which go over connections of their own.
+    config: Arc<ClientConfig>,
 }
 
 /// Puts identity and seen revision on every call.
 #[derive(Clone)]
 pub struct Caller {
     authorization: Option<MetadataValue<Ascii>>,
+    /// Whom it acts as, header by header.
+    impersonate: Arc<[(&'static str, MetadataValue<Ascii>)]>,
     client: MetadataValue<Ascii>,
     seen: Arc<AtomicI64>,
 }
@@ -90,6 +94,7 @@ impl Client {
             name: config.client_name.as_str().into(),
             fence: None,
             on_warning: |warning| tracing::warn!("the server warns: {warning}"),
+            config: Arc::new(config.clone()),
         })
     }
 
@@ -104,6 +109,11 @@ impl Client {
     pub fn with_warnings(mut self, tell: fn(&str)) -> Self {
         self.on_warning = tell;
         self
+    }
+
+    /// What it was made from.
+    pub(super) fn config(&self) -> &ClientConfig {
+        &self.config
     }
 
     /// Hands warnings on.
@@ -245,7 +255,12 @@ impl Caller {
                 Some(value)
             }
         };
-        Ok(Caller { authorization, client: value("client name", &config.client_name)?, seen })
+        let mut impersonate = Vec::new();
+        for (name, text) in impersonation(config) {
+            impersonate.push((name, value("the user to act as", text)?));
+        }
+        let impersonate = impersonate.into();
+        Ok(Caller { authorization, impersonate, client: value("client name", &config.client_name)?, seen })
     }
 }
 
@@ -257,8 +272,19 @@ impl Interceptor for Caller {
         if let Some(authorization) = &self.authorization {
             metadata.insert("authorization", authorization.clone());
         }
+        for (name, value) in self.impersonate.iter() {
+            metadata.append(*name, value.clone());
+        }
         Ok(request)
     }
+}
+
+/// The headers by which a client says whom it acts as.
+pub(super) fn impersonation(config: &ClientConfig) -> impl Iterator<Item = (&'static str, &str)> {
+    let whom = &config.impersonate;
+    let groups = whom.groups.iter().map(|group| ("impersonate-group", group.as_str()));
+    let one = [("impersonate-user", whom.user.as_str()), ("impersonate-uid", whom.uid.as_str())];
+    one.into_iter().filter(|(_, text)| !text.is_empty()).chain(groups)
 }
 
 /// An answer that says where the store stood.

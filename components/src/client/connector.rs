@@ -52,7 +52,7 @@ impl Connector {
         Connector { authority: authority.into(), tls, pause: Arc::new(Mutex::new(pause)) }
     }
 
-    async fn dial(self) -> io::Result<TokioIo<Stream>> {
+    pub(super) async fn dial(self) -> io::Result<TokioIo<Stream>> {
         let due = self.pause.lock().next;
         if let Some(due) = due {
             sleep_until(due).await;

@@ -87,6 +87,13 @@ pub enum Patch {
     Merge(Value),
     /// Kubernetes' strategic merge.
     Strategic(Value),
+    /// Server-side apply: all that the field manager wants of the object.
+    Apply {
+        /// What is wanted.
+        wanted: Value,
+        /// Takes fields over that others own.
+        force: bool,
+    },
 }
 
 impl Patch {
@@ -95,7 +102,12 @@ impl Patch {
             Patch::Json(patch) => (PatchType::Json, patch),
             Patch::Merge(patch) => (PatchType::Merge, patch),
             Patch::Strategic(patch) => (PatchType::Strategic, patch),
+            Patch::Apply { wanted, .. } => (PatchType::Apply, wanted),
         }
+    }
+
+    pub(super) fn is_forced(&self) -> bool {
+        matches!(self, Patch::Apply { force: true, .. })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The TLS side of a client: rustls with the ring provider, HTTP/2 alone.
+//! The TLS side of a client: rustls with the ring provider; HTTP/2 for calls, HTTP/1.1 for raw requests.
 
 use std::sync::Arc;
 
@@ -18,7 +18,13 @@ pub(super) struct Tls {
 }
 
 impl Tls {
+    /// For calls.
     pub(super) fn new(config: &ClientConfig, host: &str) -> Result<Self, ConfigError> {
+        Self::speaking(config, host, b"h2")
+    }
+
+    /// For connections of this protocol, by its ALPN name.
+    pub(super) fn speaking(config: &ClientConfig, host: &str, protocol: &[u8]) -> Result<Self, ConfigError> {
         let provider = Arc::new(ring::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -36,7 +42,7 @@ impl Tls {
                 builder.with_client_auth_cert(chain, key).map_err(|e| tls_error("client certificate", e))?
             }
         };
-        tls.alpn_protocols = vec![b"h2".to_vec()];
+        tls.alpn_protocols = vec![protocol.to_vec()];
         let name = config.tls_server_name.as_deref().unwrap_or(host).to_owned();
         let server_name = ServerName::try_from(name).map_err(|e| tls_error("server name", e))?;
         Ok(Tls { config: Arc::new(tls), server_name })

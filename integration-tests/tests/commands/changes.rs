@@ -61,8 +61,8 @@ fn labels(shell: &Shell<'_>) {
     shell.check("label cm -l nothing=1 k=v", "", "");
     shell.refused("label cm l1 'ba d=1'", "", "The ConfigMap \"l1\" is invalid: metadata.labels: Invalid value: \"ba d\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')", 1);
     shell.refused("label cm l1 k=v --resource-version=1", "", "Error from server (Conflict): Operation cannot be fulfilled on configmaps \"l1\": the object has been modified; please apply your changes to the latest version and try again", 1);
-    shell.refused("label cm l1 justword", "", "error: at least one label update is required", 2);
-    shell.refused("label cm k=v", "", "error: resource(s) were provided, but no name was specified", 2);
+    shell.refused("label cm l1 justword", "", "error: at least one label update is required", 1);
+    shell.refused("label cm k=v", "", "error: resource(s) were provided, but no name was specified", 1);
     shell.refused("label cm nosuch k=v", "", "Error from server (NotFound): configmaps \"nosuch\" not found", 1);
 }
 
@@ -93,7 +93,7 @@ fn taints(shell: &Shell<'_>) {
     let not_found = "Error from server (NotFound): nodes \"nosuch\" not found";
     shell.refused("taint node nosuch a=b:NoSchedule", "", not_found, 1);
     let kind = "error: invalid resource type pod, only node types are supported";
-    shell.refused("taint pod x a=b:NoSchedule", "", kind, 2);
+    shell.refused("taint pod x a=b:NoSchedule", "", kind, 1);
 }
 
 fn cordon(shell: &Shell<'_>) {
@@ -105,7 +105,7 @@ fn cordon(shell: &Shell<'_>) {
     shell.refused("cordon node01 nosuch node02", "", "Error from server (NotFound): nodes \"nosuch\" not found", 1);
     shell.check("get nodes -o jsonpath={.items[*].spec.unschedulable}", "", "");
     let usage = "error: USAGE: cordon NODE [flags]\nSee 'lw cordon -h' for help and examples";
-    shell.refused("cordon", "", usage, 2);
+    shell.refused("cordon", "", usage, 1);
 }
 
 fn patches(shell: &Shell<'_>) {

@@ -40,10 +40,10 @@ fn arguments(shell: &Shell<'_>) {
         assert!(err.starts_with("error: ") && !err.contains("panicked"), "{err}");
     }
     let (_, err, code) = shell.run("wait pod/x --for=delete --timeout=99999999999999999h", "");
-    assert_eq!(code, 2);
+    assert_eq!(code, 1);
     assert!(err.contains("longer than a hundred years"), "{err}");
     for command in ["apply", "create"] {
-        shell.refused(command, "", "error: must specify -f", 2);
+        shell.refused(command, "", "error: must specify one of -f and -k", 1);
     }
 }
 

@@ -130,8 +130,8 @@ fn refusals_are_kubectls_and_have_exit_codes() {
     shell.refused("get deploy none", "", &format!("{not_found}deployments.apps \"none\" not found"), 1);
     shell.refused("scale deploy none --replicas=1", "", &format!("{not_found}deployments.apps \"none\" not found"), 1);
     shell.refused("get widget", "", "error: the server doesn't have a resource type \"widget\"", 1);
-    shell.refused("get pod a -l b=c", "", "error: name cannot be provided when a selector is specified", 2);
-    shell.refused("delete pod", "", "error: resource(s) were provided, but no name was specified", 2);
+    shell.refused("get pod a -l b=c", "", "error: name cannot be provided when a selector is specified", 1);
+    shell.refused("delete pod", "", "error: resource(s) were provided, but no name was specified", 1);
     shell.refused(
         "logs none",
         "",

@@ -45,10 +45,10 @@ fn order(shell: &Shell<'_>) {
     shell.check("get cm -l env --sort-by=.metadata.labels.tier -o name", "", "configmap/c2\nconfigmap/c1\n");
     let (out, _, _) = shell.run("get cm --sort-by={.data.h} -L env --chunk-size=1", "");
     assert_eq!(table(&out), ["NAME DATA AGE ENV", "c3 0 <age>", "c2 1 <age> prod", "c1 2 <age> dev"]);
-    shell.refused("get cm --sort-by=.metadata[ -o name", "", "error: unterminated array", 2);
+    shell.refused("get cm --sort-by=.metadata[ -o name", "", "error: unterminated array", 1);
     let nobody = "error: couldn't find any field with path \"{.nope}\" in the list of objects";
     shell.refused("get cm --sort-by=.nope -o name", "", nobody, 1);
-    shell.refused("get cm c1 -l env=dev", "", "error: name cannot be provided when a selector is specified", 2);
+    shell.refused("get cm c1 -l env=dev", "", "error: name cannot be provided when a selector is specified", 1);
     let (_, err, code) = shell.run("get cm --field-selector data.x=1", "");
     assert_eq!(code, 1);
     assert!(err.starts_with("Error from server (BadRequest): Unable to find \"/v1, Resource=configmaps\" that match label selector \"\", field selector \"data.x=1\": "), "{err}");
@@ -114,9 +114,9 @@ fn files(shell: &Shell<'_>) {
     shell.check(&format!("delete -R -f {path} -o name"), "", "configmap/fa\nconfigmap/fb\n");
     for (flag, problem) in [
         ("-k .", "-k (--kustomize) is not supported: build the folder with kustomize and give it to -f -"),
-        ("--server-side -f x", "--server-side is not supported: apply without it merges here and patches"),
+        ("--force-conflicts -f x", "--force-conflicts only works with --server-side"),
         ("--prune -f x", "--prune is not supported: delete what is no longer wanted with lw delete"),
     ] {
-        shell.refused(&format!("apply {flag}"), "", &format!("error: {problem}"), 2);
+        shell.refused(&format!("apply {flag}"), "", &format!("error: {problem}"), 1);
     }
 }

@@ -316,6 +316,19 @@ impl Status {
         Status::new(reason, error.message())
     }
 
+    /// What a `metav1.Status` object says, as [`Status::to_json`] writes it. What it does not say is empty.
+    pub fn from_json(json: &Value) -> Self {
+        let text = |key: &str| json[key].as_str().unwrap_or_default().to_owned();
+        let wire = v1::Status {
+            code: json["code"].as_i64().and_then(|code| i32::try_from(code).ok()).unwrap_or(500),
+            reason: text("reason"),
+            message: text("message"),
+            json: Bytes::from(json.to_string()),
+            ..v1::Status::default()
+        };
+        Status::from_wire(&wire)
+    }
+
     fn from_wire(wire: &v1::Status) -> Self {
         let json: Value = serde_json::from_slice(&wire.json).unwrap_or_default();
         let details = &json["details"];

@@ -13,8 +13,11 @@ use super::super::failure::Failure;
 use super::super::manifest::{FileArgs, Manifest, for_each_manifest};
 use super::super::output::PrintArgs;
 use super::super::session::{Session, SessionArgs, full_name};
+use super::last_applied::{self, LastApplied};
+use super::server_side::ServerSide;
 use super::three_way::{merge_patch, three_way};
 use crate::terminal::tell;
+use crate::usage::program;
 
 /// The annotation that remembers what was applied (kubectl's own).
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -23,9 +26,12 @@ const TRIES_MAX: u32 = 5;
 
 /// Make objects be as their files say
 ///
-/// Examples: lw apply -f web.yaml; lw apply -f folder/; cat web.yaml | lw apply -f -
+/// Examples: lw apply -f web.yaml; lw apply -f folder/; cat web.yaml | lw apply -f -; lw apply --server-side -f web.yaml
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct ApplyArgs {
+    #[command(subcommand)]
+    memory: Option<LastApplied>,
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
@@ -38,9 +44,18 @@ pub(crate) struct ApplyArgs {
     /// What becomes of fields that do not exist
     #[arg(long, value_enum, default_value_t = Validation::Strict)]
     validate: Validation,
+    /// The server merges, and keeps who owns which field
+    #[arg(long)]
+    server_side: bool,
+    /// With --server-side, take fields over that others own
+    #[arg(long)]
+    force_conflicts: bool,
     /// Refused by name.
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    server_side: Option<bool>,
+    #[arg(long, hide = true)]
+    force: bool,
+    /// Who manages the fields
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    field_manager: String,
     /// Refused by name.
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     prune: Option<bool>,
@@ -93,11 +108,25 @@ pub(crate) fn write_params(manager: &str, dry_run: DryRun, validate: Validation)
 
 /// Runs the command.
 pub(crate) async fn run(args: &ApplyArgs) -> Result<ExitCode, Failure> {
-    if args.server_side == Some(true) {
-        return Err(Failure::usage("--server-side is not supported: apply without it merges here and patches"));
+    if let Some(what) = &args.memory {
+        return last_applied::run(what).await;
     }
     if args.prune == Some(true) {
         return Err(Failure::usage("--prune is not supported: delete what is no longer wanted with lw delete"));
+    }
+    if args.force && args.server_side {
+        return Err(Failure::usage("--force cannot be used with --server-side"));
+    }
+    if args.force {
+        return Err(Failure::usage("--force is not supported: replace the object with lw replace --force"));
+    }
+    if args.force_conflicts && !args.server_side {
+        return Err(Failure::usage("--force-conflicts only works with --server-side"));
+    }
+    if args.dry_run == DryRun::Client && args.server_side {
+        return Err(Failure::usage(
+            "--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)",
+        ));
     }
     args.files.require()?;
     let mut printer = args.print.printer()?;
@@ -119,8 +148,18 @@ async fn apply(args: &ApplyArgs, session: &Session, manifest: &Manifest) -> Resu
     if manifest.object.name().is_empty() {
         return Err(nameless(manifest));
     }
+    if args.server_side {
+        let how = ServerSide {
+            manager: &args.field_manager,
+            force: args.force_conflicts,
+            dry_run: args.dry_run,
+            validate: args.validate,
+        };
+        return Ok((how.apply(session, manifest).await?, "serverside-applied"));
+    }
     let api = session.api(manifest.kind);
-    let params = write_params("kubectl-client-side-apply", args.dry_run, args.validate);
+    let manager = if args.field_manager.is_empty() { "kubectl-client-side-apply" } else { &args.field_manager };
+    let params = write_params(manager, args.dry_run, args.validate);
     let wanted = with_last_applied(&manifest.object);
     let mut tries = 0;
     loop {
@@ -196,8 +235,9 @@ fn patch_for(manifest: &Manifest, wanted: &Object, live: &Object, is_first: bool
             if is_first {
                 tell!(
                     "Warning: resource {plural}/{name} is missing the {LAST_APPLIED} annotation which is required by \
-                     lw apply. lw apply should only be used on resources created declaratively by either lw create \
-                     --save-config or lw apply. The missing annotation will be patched automatically."
+                     {lw} apply. {lw} apply should only be used on resources created declaratively by either {lw} \
+                     create --save-config or {lw} apply. The missing annotation will be patched automatically.",
+                    lw = program(),
                 );
             }
             Map::new()

@@ -10,7 +10,7 @@ use super::merge_keys::{ListMerge, is_choice, list_merge};
 type Fields = Map<String, Value>;
 
 /// What shall be.
-pub(super) fn three_way(last: &Fields, wanted: &Fields, live: &Fields) -> Fields {
+pub(crate) fn three_way(last: &Fields, wanted: &Fields, live: &Fields) -> Fields {
     let mut result = live.clone();
     for field in last.keys().filter(|field| !wanted.contains_key(*field)) {
         result.remove(field);

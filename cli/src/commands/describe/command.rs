@@ -43,10 +43,11 @@ type Found = Vec<(&'static Kind, Object)>;
 /// Runs the command.
 pub(crate) async fn run(args: &DescribeArgs) -> Result<ExitCode, Failure> {
     if args.words.is_empty() && args.files.is_empty() {
-        return Err(Failure::usage(
-            "You must specify the type of resource to describe. Use \"lw api-resources\" for a complete list of \
+        return Err(Failure::usage(format!(
+            "You must specify the type of resource to describe. Use \"{} api-resources\" for a complete list of \
              supported resources.",
-        ));
+            crate::usage::program()
+        )));
     }
     // Who has no server yet is told so later; until then only the kinds of the table are known.
     let _ = Session::open(&args.session);

@@ -7,12 +7,16 @@ use serde_json::Value;
 
 use super::node::Surroundings;
 use super::workload::{Phases, deployment, replica_set};
-use super::{generic, node, pod, small, text};
+use super::{access, generic, limits, node, pod, service, small, text};
 use crate::commands::failure::Failure;
 use crate::commands::session::{Session, kind_named};
 
 /// Where nodes keep their leases.
 const NODE_LEASES: &str = "kube-node-lease";
+
+/// Kinds whose descriptions never tell of Events (kubectl 1.36).
+const WITHOUT_EVENTS: &[&str] =
+    &["Namespace", "ResourceQuota", "LimitRange", "Secret", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 
 /// The description of an object, with tabs.
 ///
@@ -37,11 +41,25 @@ pub(super) async fn describe(
         "PriorityClass" => small::priority_class(out, object),
         "Namespace" => {
             small::namespace(out, object);
-            return Ok(std::mem::take(out));
+            let inside = ListParams::in_namespace(object.name());
+            let quotas = list(session, "resourcequotas", &inside).await?;
+            limits::of_namespace(out, &quotas, &list(session, "limitranges", &inside).await?);
+        }
+        "ResourceQuota" => limits::quota(out, object),
+        "LimitRange" => limits::limit_range(out, object),
+        "Secret" => access::secret(out, object),
+        "Role" | "ClusterRole" => access::role(out, object),
+        "RoleBinding" | "ClusterRoleBinding" => access::binding(out, object),
+        "ServiceAccount" => access::service_account(out, object),
+        "PodDisruptionBudget" => service::budget(out, object),
+        "Service" => {
+            let slices = ListParams::in_namespace(object.namespace())
+                .labels(format!("kubernetes.io/service-name={}", object.name()));
+            service::service(out, object, &list(session, "endpointslices", &slices).await?);
         }
         _ => generic::describe(out, object),
     }
-    if with_events {
+    if with_events && !WITHOUT_EVENTS.contains(&kind.kind) {
         text::events(out, events(session, kind, object).await?);
     }
     Ok(std::mem::take(out))

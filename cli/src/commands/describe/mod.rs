@@ -6,17 +6,21 @@
 //! * [`template`]: the description of a pod template
 //! * [`workload`]: those of Deployments and ReplicaSets
 //! * [`node`]: that of a node
-//! * [`small`]: those of namespaces, ConfigMaps and PriorityClasses
+//! * [`small`]: those of namespaces, ConfigMaps and PriorityClasses; [`limits`]: of quotas and limit ranges
+//! * [`access`]: those of Secrets, service accounts and roles; [`service`]: of Services and disruption budgets
 //! * [`generic`]: that of every other kind
 //! * [`text`]: the parts that every description has
 //! * [`tabs`]: elastic tab stops
 
+mod access;
 mod command;
 mod containers;
 mod gather;
 mod generic;
+mod limits;
 mod node;
 mod pod;
+mod service;
 mod small;
 mod tabs;
 mod template;

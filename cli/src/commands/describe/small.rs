@@ -13,7 +13,7 @@ pub(super) fn identity(out: &mut String, object: &Object) {
     multiline(out, "Annotations", &annotations(object));
 }
 
-/// A namespace; it has no Events. Quotas and limits are not served, so that there are none to tell of.
+/// A namespace, without the quotas and limits in it; it has no Events.
 pub(super) fn namespace(out: &mut String, object: &Object) {
     field(out, "Name", object.name());
     multiline(out, "Labels", &pairs(object.labels()));
@@ -30,7 +30,6 @@ pub(super) fn namespace(out: &mut String, object: &Object) {
             out.push_str(&format!("  {kind}\t{status}\t{at}\t{}\t{}\n", text("reason"), text("message")));
         }
     }
-    out.push_str("\nNo resource quota.\n\nNo LimitRange resource.\n");
 }
 
 /// A ConfigMap, without the Events.
@@ -49,7 +48,7 @@ pub(super) fn config_map(out: &mut String, object: &Object) {
 }
 
 /// Bytes that a text of RFC 4648 stands for.
-fn decoded_length(text: &str) -> usize {
+pub(super) fn decoded_length(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|b| *b == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
 }

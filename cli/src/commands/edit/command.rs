@@ -54,8 +54,13 @@ pub(crate) async fn run(args: &EditArgs) -> Result<ExitCode, Failure> {
              include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   '<resource> <name>'\n   '<resource>'",
         ));
     }
-    // A wrong form is told before a person has worked.
+    // A wrong form is told before a person has worked; templates do not fit what was edited (kubectl's rule).
     args.print.printer()?;
+    if let Some(form) = args.print.form().filter(|form| !["json", "yaml", "name"].contains(form)) {
+        return Err(Failure::usage(format!(
+            "unable to match a printer suitable for the output format {form:?}, allowed formats are: json,yaml"
+        )));
+    }
     let Selection { session, found, .. } = args.selection.select(&args.words, "edit").await?;
     if let Some(failure) = found.failures.into_iter().next() {
         return Err(failure);

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
+use listwatch_components::client::RawRequest;
 use listwatch_proto::v1::View;
 
 use super::fetch::{Answer, Wanted, decode};
@@ -13,6 +14,7 @@ use crate::commands::manifest::FileArgs;
 use crate::commands::output::{Printer, SortKey};
 use crate::commands::session::{Session, SessionArgs, parse_targets};
 use crate::commands::table::Table;
+use crate::usage::program;
 
 /// Show objects
 ///
@@ -73,6 +75,12 @@ pub(crate) struct GetArgs {
     /// Say nothing of names that do not exist
     #[arg(long)]
     pub(super) ignore_not_found: bool,
+    /// Ask for this path of the server, and show what it answers: /healthz, /api/v1/nodes
+    #[arg(long, value_name = "PATH")]
+    raw: Option<String>,
+    /// With json, yaml and templates, keep who manages which fields
+    #[arg(long)]
+    show_managed_fields: bool,
     /// How many objects are asked for at a time; 0: all at once
     #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(i64).range(0..))]
     pub(super) chunk_size: i64,
@@ -89,13 +97,18 @@ pub(super) struct Get<'a> {
 
 /// Runs the command.
 pub(crate) async fn run(args: &GetArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.raw {
+        return send(args, path).await;
+    }
     if args.words.is_empty() && args.files.is_empty() {
-        return Err(Failure::usage(
-            "You must specify the type of resource to get. Use \"lw api-resources\" for a complete list of supported \
+        return Err(Failure::usage(format!(
+            "You must specify the type of resource to get. Use \"{} api-resources\" for a complete list of supported \
              resources.",
-        ));
+            program()
+        )));
     }
     let printer = args.output.as_deref().map(|text| Printer::parse(text, args.no_headers)).transpose()?;
+    let printer = printer.map(|printer| printer.with_managed_fields(args.show_managed_fields));
     let sort_key = args.sort_by.as_deref().map(SortKey::parse).transpose().map_err(Failure::usage)?;
     // Who has no server yet is told so later; until then only the kinds of the table are known.
     let _ = Session::open(&args.session);
@@ -119,12 +132,26 @@ pub(crate) async fn run(args: &GetArgs) -> Result<ExitCode, Failure> {
     get.add_files(&mut wanted);
     if args.watch || args.watch_only {
         return match wanted.as_slice() {
-            [one] if one.keys.len() <= 1 => get.watch(one).await,
+            [one] if one.keys.len() <= 1 => match get.session.request_timeout {
+                // A watch is one request: it ends with the time that one may take.
+                Some(limit) => tokio::time::timeout(limit, get.watch(one)).await.unwrap_or(Ok(ExitCode::SUCCESS)),
+                None => get.watch(one).await,
+            },
             _ => Err(Failure::usage("you may only specify a single resource type")),
         };
     }
     get.once(&wanted).await?;
     Ok(get.report.exit_code())
+}
+
+/// Shows what stands at a path of the server.
+async fn send(args: &GetArgs, path: &str) -> Result<ExitCode, Failure> {
+    if args.output.is_some() || args.watch || !args.words.is_empty() || !args.files.is_empty() {
+        return Err(Failure::usage("arguments may not be passed when --raw is specified"));
+    }
+    let answer = Session::open(&args.session)?.client.raw(RawRequest::get(path)).await?;
+    io::stdout().lock().write_all(&answer)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Get<'_> {

@@ -18,6 +18,11 @@ pub(super) struct Shape<'a> {
     with_namespace: bool,
 }
 
+/// As wide as the longest event, so that a table keeps its columns whatever comes.
+fn widened(event: &str) -> String {
+    format!("{event:<8}")
+}
+
 impl<'a> Shape<'a> {
     /// The server's columns, wide ones too if `is_wide`, and those that the flags add.
     pub(super) fn new(
@@ -33,7 +38,7 @@ impl<'a> Shape<'a> {
 
     /// The columns' names.
     pub(super) fn header(&self, event: Option<&str>) -> Vec<String> {
-        let mut cells: Vec<String> = event.map(str::to_owned).into_iter().collect();
+        let mut cells: Vec<String> = event.map(widened).into_iter().collect();
         if self.with_namespace {
             cells.push("NAMESPACE".to_owned());
         }
@@ -48,7 +53,7 @@ impl<'a> Shape<'a> {
 
     /// The cells of an object.
     pub(super) fn line(&self, row: &Row, wire: &v1::Object, event: Option<&str>) -> Result<Vec<String>, Failure> {
-        let mut cells: Vec<String> = event.map(str::to_owned).into_iter().collect();
+        let mut cells: Vec<String> = event.map(widened).into_iter().collect();
         if self.with_namespace {
             cells.push(wire.namespace.clone());
         }

@@ -50,6 +50,9 @@ struct ChangeArgs {
     /// Only show what is there
     #[arg(long)]
     list: bool,
+    /// Only change the objects of files, without asking the server, and show them
+    #[arg(long)]
+    local: bool,
     /// Only if the object, a single one, is still of this version
     #[arg(long, value_name = "VERSION", default_value = "", hide_default_value = true)]
     resource_version: String,
@@ -82,7 +85,16 @@ async fn run(args: &ChangeArgs, what: Words) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(format!("at least one {} update is required", what.singular())));
     }
     let printer = args.print.printer()?;
-    let Selection { session, found, is_one } = args.selection.select(&objects, what.singular()).await?;
+    let selection = if args.local {
+        if !objects.is_empty() {
+            let problem = "can only use local files by -f pod.yaml or --filename=pod.json when --local=true is set";
+            return Err(Failure::usage(problem));
+        }
+        args.selection.local(what.singular())?
+    } else {
+        args.selection.select(&objects, what.singular()).await?
+    };
+    let Selection { session, found, is_one } = selection;
     if !is_one && !args.resource_version.is_empty() {
         return Err(Failure::usage("--resource-version may only be used with a single resource"));
     }
@@ -119,7 +131,7 @@ impl Run<'_> {
         }
         let mut object = live.clone();
         if !outcome.patch.is_empty() {
-            if self.args.dry_run == DryRun::Client {
+            if self.args.local || self.args.dry_run == DryRun::Client {
                 let words = object.at_mut(&["metadata", self.what.field()]);
                 for (key, value) in &outcome.patch {
                     words[key] = value.clone();

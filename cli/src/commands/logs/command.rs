@@ -12,6 +12,7 @@ use super::stream::{Streams, show};
 use crate::commands::delete::parse_duration;
 use crate::commands::failure::Failure;
 use crate::commands::session::{Session, SessionArgs};
+use crate::usage::see;
 
 /// Lines from the end when a selector is given and nothing is said (kubectl's number).
 const SELECTOR_TAIL: i64 = 10;
@@ -104,10 +105,11 @@ fn check(args: &LogsArgs) -> Result<(), Failure> {
     let usage = |text: &str| Err(Failure::usage(text));
     match (args.words.is_empty(), args.selector.is_empty()) {
         (true, true) => {
-            return usage(
+            return Err(Failure::usage(format!(
                 "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\nPOD or TYPE/NAME is a required argument \
-                 for the logs command\nSee 'lw logs -h' for help and examples",
-            );
+                 for the logs command\n{}",
+                see("logs")
+            )));
         }
         (false, false) => return usage("only a selector (-l) or a POD name is allowed"),
         _ => {}

@@ -24,8 +24,8 @@ pub(crate) enum Form {
 pub(crate) fn print(out: &mut dyn Write, form: Form, kind: &Kind, object: &Object) -> io::Result<()> {
     match form {
         Form::Name => writeln!(out, "{}", full_name(kind, object.name())),
-        Form::Json => out.write_all(to_json(&shown(object)).as_bytes()),
-        Form::Yaml => out.write_all(to_yaml(&shown(object)).as_bytes()),
+        Form::Json => out.write_all(to_json(&object.clone().into_value()).as_bytes()),
+        Form::Yaml => out.write_all(to_yaml(&object.clone().into_value()).as_bytes()),
     }
 }
 
@@ -40,15 +40,15 @@ pub(crate) fn print_list(out: &mut dyn Write, form: Form, objects: &[(&'static K
 
 /// Several objects as one v1 List.
 pub(super) fn list_of(objects: &[(&'static Kind, Object)]) -> Value {
-    let items: Vec<_> = objects.iter().map(|(_, object)| shown(object)).collect();
+    let items: Vec<_> = objects.iter().map(|(_, object)| object.clone().into_value()).collect();
     json!({"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items})
 }
 
 /// What a person wants to see: without the book-keeping of field managers.
-pub(super) fn shown(object: &Object) -> Value {
+pub(crate) fn without_managers(object: &Object) -> Object {
     let mut object = object.clone();
     object.remove(&["metadata", "managedFields"]);
-    object.into_value()
+    object
 }
 
 /// Four spaces an indent, as kubectl prints.
@@ -62,6 +62,6 @@ pub(super) fn to_json(value: &Value) -> String {
 }
 
 /// JSON with `<`, `>` and `&` as escapes, as Go's encoder writes them. (Outside of texts JSON has none of them.)
-pub(super) fn with_go_escapes(json: &str) -> String {
+pub(crate) fn with_go_escapes(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

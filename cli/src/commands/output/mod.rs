@@ -12,7 +12,7 @@ mod jsonpath;
 mod printer;
 mod sort;
 
-pub(crate) use forms::{Form, print, print_list};
+pub(crate) use forms::{Form, print, print_list, with_go_escapes, without_managers};
 pub(crate) use jsonpath::{Template, relaxed, text_of};
 pub(crate) use printer::{PrintArgs, Printer};
 pub(crate) use sort::SortKey;

@@ -1,5 +1,6 @@
 //! What `-o` can ask for, and printing in that form.
 
+use std::borrow::Cow;
 use std::io::Write;
 
 use clap::Args;
@@ -7,7 +8,7 @@ use listwatch_proto::resource::{Kind, Object};
 use serde_json::Value;
 
 use super::columns::Columns;
-use super::forms::{Form, list_of, print, print_list, shown, to_json};
+use super::forms::{Form, list_of, print, print_list, to_json, without_managers};
 use super::jsonpath::Template;
 use crate::commands::failure::Failure;
 use crate::commands::table::Table;
@@ -24,6 +25,11 @@ impl PrintArgs {
     /// Whether a form is asked for.
     pub(crate) fn is_given(&self) -> bool {
         self.output.is_some()
+    }
+
+    /// What stands behind the flag.
+    pub(crate) fn form(&self) -> Option<&str> {
+        self.output.as_deref()
     }
 
     /// The printer that the flag asks for; `None`: say what was done.
@@ -44,6 +50,8 @@ pub(crate) struct Printer {
     table: Table,
     /// How many documents stand before the next one.
     printed: usize,
+    /// JSON and YAML show who manages which fields; templates may always ask for it.
+    with_managed_fields: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -92,7 +100,13 @@ impl Printer {
             }
             _ => return Err(unknown(text)),
         };
-        Ok(Printer { form, with_header: !no_headers, table: Table::default(), printed: 0 })
+        Ok(Printer { form, with_header: !no_headers, table: Table::default(), printed: 0, with_managed_fields: false })
+    }
+
+    /// The same, but JSON and YAML show who manages which fields.
+    pub(crate) fn with_managed_fields(mut self, with: bool) -> Printer {
+        self.with_managed_fields = with;
+        self
     }
 
     /// Whether it is the server's table with every column.
@@ -112,10 +126,10 @@ impl Printer {
                 if *form == Form::Yaml && self.printed > 0 {
                     writeln!(out, "---")?;
                 }
-                print(out, *form, kind, object)?;
+                print(out, *form, kind, &self.seen(object))?;
             }
-            Output::JsonPath { .. } => self.template(out, &shown(object))?,
-            Output::Columns(_) => self.rows(out, &[shown(object)])?,
+            Output::JsonPath { .. } => self.template(out, &object.clone().into_value())?,
+            Output::Columns(_) => self.rows(out, &[object.clone().into_value()])?,
             Output::Wide => return Err(unknown("wide")),
         }
         self.printed += 1;
@@ -129,16 +143,28 @@ impl Printer {
         objects: &[(&'static Kind, Object)],
     ) -> Result<(), Failure> {
         match &self.form {
-            Output::Form(form) => print_list(out, *form, objects)?,
+            Output::Form(form) => {
+                let seen: Vec<_> =
+                    objects.iter().map(|(kind, object)| (*kind, self.seen(object).into_owned())).collect();
+                print_list(out, *form, &seen)?;
+            }
             Output::JsonPath { .. } => self.template(out, &list_of(objects))?,
             Output::Columns(_) => {
-                let values: Vec<Value> = objects.iter().map(|(_, object)| shown(object)).collect();
+                let values: Vec<Value> = objects.iter().map(|(_, object)| object.clone().into_value()).collect();
                 self.rows(out, &values)?;
             }
             Output::Wide => return Err(unknown("wide")),
         }
         self.printed += 1;
         Ok(())
+    }
+
+    /// What JSON and YAML show of an object.
+    fn seen<'o>(&self, object: &'o Object) -> Cow<'o, Object> {
+        if self.with_managed_fields || object.at(&["metadata", "managedFields"]).is_none() {
+            return Cow::Borrowed(object);
+        }
+        Cow::Owned(without_managers(object))
     }
 
     fn template(&self, out: &mut dyn Write, value: &Value) -> Result<(), Failure> {

@@ -46,7 +46,8 @@ impl Change {
 pub(super) async fn apply(session: &Session, chosen: &Chosen, change: Change) -> Result<(), Failure> {
     let (kind, object) = (chosen.kind, &chosen.object);
     let now = Zoned::now().strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
-    let planned = if kind.kind == "Deployment" {
+    let restarts = matches!((kind.kind, change), ("DaemonSet" | "StatefulSet", Change::Restart));
+    let planned = if kind.kind == "Deployment" || restarts {
         plan(object, change, &now)
     } else {
         Err(format!("{} is not supported", change.gerund()))

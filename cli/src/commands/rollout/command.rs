@@ -13,7 +13,7 @@ use crate::commands::manifest::FileArgs;
 use crate::commands::selection::{Chosen, Naming};
 use crate::commands::session::{Session, SessionArgs};
 
-/// Follow, undo, restart and pause the rollout of a Deployment
+/// Follow, undo, restart and pause the rollout of a Deployment, a DaemonSet or a StatefulSet
 ///
 /// Examples: lw rollout status deploy/web; lw rollout history deploy/web; lw rollout undo deploy/web --to-revision=2
 #[derive(Debug, Args)]
@@ -28,7 +28,7 @@ enum RolloutCommand {
     ///
     /// Examples: lw rollout status deploy/web --timeout=60s; lw rollout status deploy/web --watch=false
     Status(StatusArgs),
-    /// Show the revisions of a Deployment
+    /// Show the revisions of a Deployment, a DaemonSet or a StatefulSet
     ///
     /// Examples: lw rollout history deploy/web; lw rollout history deploy/web --revision=3
     History(HistoryArgs),
@@ -50,7 +50,7 @@ enum RolloutCommand {
     Resume(WhichArgs),
 }
 
-/// Which Deployments.
+/// Which objects.
 #[derive(Debug, Args)]
 pub(super) struct WhichArgs {
     /// KIND NAME…, KIND/NAME …, or KIND for all of it

@@ -1,4 +1,5 @@
-//! The revisions of a Deployment: its ReplicaSets, by the number that the controller gave each.
+//! The revisions of a Deployment: its ReplicaSets, by the number that the controller gave each. (Those of other kinds
+//! are in [`super::controlled`].)
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,6 +8,7 @@ use listwatch_components::client::ListParams;
 use listwatch_proto::resource::{LabelSelector, Object};
 use serde_json::Value;
 
+use super::controlled;
 use super::status::running_revision;
 use crate::commands::describe::{align, pod_template};
 use crate::commands::failure::Failure;
@@ -22,11 +24,14 @@ pub(super) type Revisions = BTreeMap<i64, Object>;
 
 /// Prints the list of revisions, or one of them.
 pub(super) async fn show(session: &Session, chosen: &Chosen, revision: i64) -> Result<(), Failure> {
-    if chosen.kind.kind != "Deployment" {
+    let revisions = if controlled::is_controlled(chosen) {
+        controlled::revisions(session, &chosen.object).await?
+    } else if chosen.kind.kind == "Deployment" {
+        of_deployment(session, &chosen.object).await?
+    } else {
         let problem = format!("no history viewer has been implemented for {:?}", group_kind(chosen));
         return Err(Failure::plain(problem));
-    }
-    let revisions = of_deployment(session, &chosen.object).await?;
+    };
     let text = text(&revisions, revision).map_err(Failure::plain)?;
     let head = if revision > 0 { format!("with revision #{revision}") } else { String::new() };
     let text = escaped(&text);

@@ -38,7 +38,7 @@ pub(super) async fn show(
     wanted: &Wanted,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    if chosen.kind.kind != "Deployment" {
+    if !matches!(chosen.kind.kind, "Deployment" | "DaemonSet" | "StatefulSet") {
         let problem = format!("no status viewer has been implemented for {}", chosen.kind.kind);
         return Err(Failure::plain(problem));
     }
@@ -56,7 +56,12 @@ async fn follow(session: &Session, chosen: &Chosen, wanted: &Wanted) -> Result<(
     let mut said = String::new();
     loop {
         let stage = match follow.next().await? {
-            Sighting::There(object) => stage(&object, wanted.revision).map_err(Failure::plain)?,
+            Sighting::There(object) => match chosen.kind.kind {
+                "DaemonSet" => daemon_stage(&object),
+                "StatefulSet" => stateful_stage(&object),
+                _ => stage(&object, wanted.revision),
+            }
+            .map_err(Failure::plain)?,
             Sighting::Gone => return Err(Failure::plain("object has been deleted")),
         };
         let (text, is_over) = match stage {
@@ -102,6 +107,67 @@ fn stage(deployment: &Object, revision: i64) -> Result<Stage, String> {
         Stage::Going(format!("{waiting} {available} of {updated} updated replicas are available..."))
     } else {
         Stage::Done(format!("deployment {name:?} successfully rolled out"))
+    })
+}
+
+/// The strategy that has stages.
+fn must_roll(object: &Object) -> Result<(), String> {
+    if object.text(&["spec", "updateStrategy", "type"]) == "RollingUpdate" {
+        return Ok(());
+    }
+    Err("rollout status is only available for RollingUpdate strategy type".to_owned())
+}
+
+fn daemon_stage(set: &Object) -> Result<Stage, String> {
+    must_roll(set)?;
+    let status = |field: &str| set.int(&["status", field]).unwrap_or(0);
+    if set.generation() > status("observedGeneration") {
+        return Ok(Stage::Going("Waiting for daemon set spec update to be observed...".to_owned()));
+    }
+    let name = set.name();
+    let waiting = format!("Waiting for daemon set {name:?} rollout to finish:");
+    let (updated, available) = (status("updatedNumberScheduled"), status("numberAvailable"));
+    let wanted = status("desiredNumberScheduled");
+    Ok(if updated < wanted {
+        Stage::Going(format!("{waiting} {updated} out of {wanted} new pods have been updated..."))
+    } else if available < wanted {
+        Stage::Going(format!("{waiting} {available} of {wanted} updated pods are available..."))
+    } else {
+        Stage::Done(format!("daemon set {name:?} successfully rolled out"))
+    })
+}
+
+fn stateful_stage(set: &Object) -> Result<Stage, String> {
+    must_roll(set)?;
+    let status = |field: &str| set.int(&["status", field]).unwrap_or(0);
+    let seen = status("observedGeneration");
+    if seen == 0 || set.generation() > seen {
+        return Ok(Stage::Going("Waiting for statefulset spec update to be observed...".to_owned()));
+    }
+    let wanted = set.int(&["spec", "replicas"]).unwrap_or(1);
+    if status("readyReplicas") < wanted {
+        return Ok(Stage::Going(format!("Waiting for {} pods to be ready...", wanted - status("readyReplicas"))));
+    }
+    let updated = status("updatedReplicas");
+    if set.at(&["spec", "updateStrategy", "rollingUpdate"]).is_some() {
+        let partition = set.int(&["spec", "updateStrategy", "rollingUpdate", "partition"]).unwrap_or(0);
+        let new = wanted - partition;
+        return Ok(if updated < new {
+            Stage::Going(format!(
+                "Waiting for partitioned roll out to finish: {updated} out of {new} new pods have been updated..."
+            ))
+        } else {
+            Stage::Done(format!("partitioned roll out complete: {updated} new pods have been updated..."))
+        });
+    }
+    let (update, current) = (set.text(&["status", "updateRevision"]), set.text(&["status", "currentRevision"]));
+    Ok(if update == current {
+        let count = status("currentReplicas");
+        Stage::Done(format!("statefulset rolling update complete {count} pods at revision {current}..."))
+    } else {
+        Stage::Going(format!(
+            "waiting for statefulset rolling update to complete {updated} pods at revision {update}..."
+        ))
     })
 }
 
@@ -154,6 +220,40 @@ mod tests {
             json!({"observedGeneration": 4}),
             Stage::Done("deployment \"loom\" successfully rolled out".to_owned()),
         );
+    }
+
+    #[test]
+    fn stages_of_other_sets_have_kubectls_words() {
+        let set = |spec: Value, status: Value| {
+            let value = json!({"metadata": {"name": "moth", "generation": 2}, "spec": spec, "status": status});
+            Object::from_value(value).expect("a map")
+        };
+        let rolling = json!({"updateStrategy": {"type": "RollingUpdate"}});
+        let counts = |updated: i64, available: i64| {
+            json!({
+                "observedGeneration": 2, "desiredNumberScheduled": 2, "updatedNumberScheduled": updated,
+                "numberAvailable": available,
+            })
+        };
+        let daemon = |updated, available| daemon_stage(&set(rolling.clone(), counts(updated, available)));
+        let going = |text: &str| Ok(Stage::Going(text.to_owned()));
+        let begin = "Waiting for daemon set \"moth\" rollout to finish:";
+        assert_eq!(daemon(1, 2), going(&format!("{begin} 1 out of 2 new pods have been updated...")));
+        assert_eq!(daemon(2, 1), going(&format!("{begin} 1 of 2 updated pods are available...")));
+        assert_eq!(daemon(2, 2), Ok(Stage::Done("daemon set \"moth\" successfully rolled out".to_owned())));
+        assert!(daemon_stage(&set(json!({"updateStrategy": {"type": "OnDelete"}}), counts(2, 2))).is_err());
+        let partitioned = json!({
+            "replicas": 3, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}},
+        });
+        let stateful = |ready: i64, updated: i64| {
+            let status = json!({"observedGeneration": 2, "readyReplicas": ready, "updatedReplicas": updated});
+            stateful_stage(&set(partitioned.clone(), status))
+        };
+        assert_eq!(stateful(1, 0), going("Waiting for 2 pods to be ready..."));
+        let text = "Waiting for partitioned roll out to finish: 0 out of 1 new pods have been updated...";
+        assert_eq!(stateful(3, 0), going(text));
+        let text = "partitioned roll out complete: 1 new pods have been updated...";
+        assert_eq!(stateful(3, 1), Ok(Stage::Done(text.to_owned())));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use listwatch_components::client::{Error, Patch};
 use listwatch_proto::resource::Object;
 use serde_json::{Map, Value, json};
 
+use super::controlled;
 use super::history::{Revisions, group_kind, of_deployment, template_of};
 use super::status::REVISION;
 use crate::commands::apply::{DryRun, LAST_APPLIED, Validation, write_params};
@@ -28,6 +29,9 @@ const OWN: &[&str] = &[
 
 /// Rolls a Deployment back and says so.
 pub(super) async fn undo(session: &Session, chosen: &Chosen, to_revision: i64, dry_run: DryRun) -> Result<(), Failure> {
+    if controlled::is_controlled(chosen) {
+        return controlled::undo(session, chosen, to_revision, dry_run).await;
+    }
     if chosen.kind.kind != "Deployment" {
         let problem = format!("no rollbacker has been implemented for {:?}", group_kind(chosen));
         return Err(Failure::plain(problem));
@@ -48,7 +52,7 @@ pub(super) async fn undo(session: &Session, chosen: &Chosen, to_revision: i64, d
     Ok(())
 }
 
-fn failed(to_revision: i64, error: Error) -> Failure {
+pub(super) fn failed(to_revision: i64, error: Error) -> Failure {
     match error {
         Error::Status(status) => Failure::plain(format!("failed restoring revision {to_revision}: {}", status.message)),
         other => other.into(),
@@ -71,8 +75,10 @@ fn plan(deployment: &Object, revisions: &Revisions, to_revision: i64, dry_run: D
         return Ok(Plan::Say(pod_template(&template)));
     }
     if deployment.flag(&["spec", "paused"]) {
-        let advice = "you cannot rollback a paused deployment; resume it first with 'lw rollout resume' and try again";
-        return Err(advice.to_owned());
+        let lw = crate::usage::program();
+        return Err(format!(
+            "you cannot rollback a paused deployment; resume it first with '{lw} rollout resume' and try again"
+        ));
     }
     template.remove(&["metadata", "labels", HASH]);
     if same(&template, &template_of(deployment)) {
@@ -102,7 +108,7 @@ fn pick<'a>(deployment: &Object, revisions: &'a Revisions, to_revision: i64) -> 
 }
 
 /// Whether two templates mean the same: what is empty is as what is not there.
-fn same(a: &Object, b: &Object) -> bool {
+pub(super) fn same(a: &Object, b: &Object) -> bool {
     let bare = |template: &Object| {
         let mut value = template.clone().into_value();
         prune(&mut value);

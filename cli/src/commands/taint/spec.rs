@@ -2,6 +2,7 @@
 
 use crate::commands::failure::Failure;
 use crate::commands::names::{label_value_fault, qualified_name_faults};
+use crate::usage::see;
 
 const EFFECTS: &[&str] = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
@@ -32,7 +33,7 @@ impl Spec {
     /// # Errors
     /// kubectl's words for what is no taint.
     pub(super) fn parse(words: &[String]) -> Result<Spec, Failure> {
-        let usage = |problem: String| Failure::usage(format!("{problem}\nSee 'lw taint -h' for help and examples"));
+        let usage = |problem: String| Failure::usage(format!("{problem}\n{}", see("taint")));
         let mut spec = Spec::default();
         for word in words {
             if let Some(word) = word.strip_suffix('-') {
@@ -134,7 +135,7 @@ mod tests {
         ] {
             let words: Vec<_> = words.split('|').map(str::to_owned).collect();
             let text = Spec::parse(&words).expect_err("refused").text();
-            assert_eq!(text, format!("error: {problem}\nSee 'lw taint -h' for help and examples"));
+            assert_eq!(text, format!("error: {problem}\n{}", see("taint")));
         }
         let both = ["fly=3:NoSchedule".to_owned(), "fly:NoSchedule-".to_owned()];
         assert_eq!(

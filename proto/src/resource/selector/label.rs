@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::super::Object;
 use super::{SelectorError, label_text};
@@ -71,6 +71,43 @@ impl LabelSelector {
         Ok(LabelSelector { requirements })
     }
 
+    /// As a `metav1.LabelSelector`: equalities are `matchLabels`, all else `matchExpressions`.
+    ///
+    /// # Errors
+    /// For a comparison of numbers, which no object can hold. In apimachinery's words.
+    pub fn to_json(&self) -> Result<Value, SelectorError> {
+        let mut labels = Map::new();
+        let mut expressions = Vec::new();
+        for Requirement { key, test } in &self.requirements {
+            let (operator, values) = match test {
+                Test::Equals(value) => {
+                    labels.insert(key.clone(), value.as_str().into());
+                    continue;
+                }
+                Test::In(values) => ("In", values.clone()),
+                Test::NotIn(values) => ("NotIn", values.clone()),
+                Test::NotEquals(value) => ("NotIn", vec![value.clone()]),
+                Test::Exists => ("Exists", Vec::new()),
+                Test::Absent => ("DoesNotExist", Vec::new()),
+                Test::Greater(_) => return Err(unsupported("gt")),
+                Test::Less(_) => return Err(unsupported("lt")),
+            };
+            let mut expression = json!({"key": key, "operator": operator});
+            if !values.is_empty() {
+                expression["values"] = json!(values);
+            }
+            expressions.push(expression);
+        }
+        let mut selector = Map::new();
+        if !labels.is_empty() {
+            selector.insert("matchLabels".to_owned(), Value::Object(labels));
+        }
+        if !expressions.is_empty() {
+            selector.insert("matchExpressions".to_owned(), Value::Array(expressions));
+        }
+        Ok(Value::Object(selector))
+    }
+
     /// A selector that wants exactly these pairs.
     pub fn of_pairs<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let requirements = pairs
@@ -94,6 +131,10 @@ impl LabelSelector {
     pub fn matches_object(&self, object: &Object) -> bool {
         self.matches(|key| object.label(key))
     }
+}
+
+fn unsupported(operator: &str) -> SelectorError {
+    SelectorError(format!("{operator:?} isn't supported in label selectors"))
 }
 
 impl Requirement {
@@ -163,6 +204,20 @@ mod tests {
         check("tier>2", web, true);
         check("tier<2", web, false);
         check("app=", web, false);
+    }
+
+    #[test]
+    fn an_object_holds_a_selector_that_reads_back() {
+        for text in ["a=b", "a=b,c in (d,e)", "a!=b,!c,d,e notin (f)"] {
+            let selector = LabelSelector::parse(text).expect("a selector");
+            let held = selector.to_json().expect("held");
+            let back = LabelSelector::from_json(&held).expect("read");
+            for (key, value) in [("a", "b"), ("a", "x"), ("c", "d"), ("d", "1"), ("e", "f")] {
+                let label = |asked: &str| (asked == key).then_some(value);
+                assert_eq!(back.matches(label), selector.matches(label), "{text} {key}={value}");
+            }
+        }
+        assert!(LabelSelector::parse("a>3").expect("a selector").to_json().is_err());
     }
 
     #[test]
