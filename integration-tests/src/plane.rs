@@ -10,7 +10,9 @@ pub struct Plane {
     folder: tempfile::TempDir,
     flags: Vec<String>,
     manager: Option<Process>,
-    _server: Process,
+    /// What the server is started with, each time.
+    args: Vec<String>,
+    server: Process,
 }
 
 impl Plane {
@@ -25,8 +27,9 @@ impl Plane {
         let urls = "http://127.0.0.1:0";
         let args = ["server", "--data-dir", &data, "--listen-client-urls", urls, "--secure-port", &port];
         let server = Process::start("server", folder.path(), &args)?;
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        let mut plane = Plane { folder, flags, manager: None, _server: server };
+        let mut plane = Plane { folder, flags, manager: None, args, server };
         plane.start_manager()?;
         Ok(plane)
     }
@@ -43,6 +46,18 @@ impl Plane {
         args.extend(self.flags.iter().map(String::as_str));
         self.manager = Some(Process::start("controller-manager", self.folder.path(), &args)?);
         Ok(())
+    }
+
+    /// SIGKILL of both, and a start of both on what they left.
+    ///
+    /// # Errors
+    /// If one of them does not get ready.
+    pub fn kill_and_restart(&mut self) -> anyhow::Result<()> {
+        self.kill_manager();
+        self.server.kill();
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        self.server = Process::start("server", self.folder.path(), &args)?;
+        self.start_manager()
     }
 
     /// SIGKILL of the controller manager.

@@ -157,7 +157,7 @@ impl Door {
         self.patch(kind, name, "merge", patch).await
     }
 
-    /// A patch, `merge` or `strategic-merge`, in the namespace `default`.
+    /// A patch, `merge`, `strategic-merge` or `apply` (as the manager `test`), in the namespace `default`.
     pub(crate) async fn patch(&self, kind: &str, name: &str, form: &str, patch: Value) -> Result<Value, Status> {
         match self {
             Door::Rest(rest) => rest.patch(known(kind), name, form, &patch).await,

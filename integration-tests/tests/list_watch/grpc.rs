@@ -62,11 +62,16 @@ impl Grpc {
         form: &str,
         patch: &Value,
     ) -> Result<Value, Status> {
-        let form = if form == "merge" { v1::PatchType::Merge } else { v1::PatchType::Strategic };
+        let form = match form {
+            "merge" => v1::PatchType::Merge,
+            "apply" => v1::PatchType::Apply,
+            _ => v1::PatchType::Strategic,
+        };
         let request = v1::PatchRequest {
             resource: Some(kind.reference("default", name)),
             r#type: form.into(),
             patch: encode(patch),
+            field_manager: "test".to_owned(),
             ..Default::default()
         };
         object(self.0.clone().patch(request).await)

@@ -6,22 +6,24 @@
 //! * `events`: what a watch tells (rows 3, 4, 19, 20, 26, 29)
 //! * `history`: when history ends, and what comes after (rows 5, 7, 8, 10, 22)
 //! * `state`: the initial state of a watch (rows 14, 15, 16)
-//! * `pages`: pages of a list (row 12); `patches`: strategic merge (row 33)
-//! * `informers`: our own client (rows 17, 18, 27, 28, 30)
+//! * `pages`: pages of a list (row 12); `patches`: strategic merge and apply (row 33)
+//! * `informers`: our own client (rows 17, 18, 27, 28, 30); `kube_rs`: kube-rs' watcher (rows 23, 24, 25)
+//! * `owners`: what the garbage collector makes of owners that are none (row 32)
+//! * `table`: holds `docs/conformance.md`, which says what each row is, to these tests
 //!
-//! A name begins with its row, numbered as the bugs were collected: of Kubernetes 1 #59848, 2 #67998, 3 #58545, 4 #24004,
-//! 5 #25151, 6 #49956, 7 #116122, 8 #123072, 9 #91073, 10 #87292, 12 #94002, 13 #83651, 14 #126958, 15 #134837, 17 #115658,
-//! 18 #83810, 19 #141529, 20 #131779, 22 #129266, 31 #95958, 33 #103544; 16 kcp#3871; 26 kube-rs#1844; 27 vector#5846;
-//! 28 python#1729; 29 python#2228; 30 kubespawner#81. Those of foreign clients are tested with these clients, in
-//! `foreign_clients`.
+//! A name begins with its row, numbered as the bugs were collected. What foreign clients make of the whole of it is tested
+//! in `foreign_clients`.
 
 mod door;
 mod events;
 mod grpc;
 mod history;
 mod informers;
+mod kube_rs;
+mod owners;
 mod pages;
 mod patches;
 mod rest;
 mod revisions;
 mod state;
+mod table;

@@ -56,8 +56,12 @@ impl Rest {
     }
 
     pub(crate) async fn patch(&self, kind: &Kind, name: &str, form: &str, patch: &Value) -> Result<Value, Status> {
-        let request = Request::patch(path(kind, "default", name));
-        self.ask(request.header(header::CONTENT_TYPE, format!("application/{form}-patch+json")), patch).await
+        let path = path(kind, "default", name);
+        let (path, media_type) = match form {
+            "apply" => (format!("{path}?fieldManager=test"), "application/apply-patch+yaml".to_owned()),
+            _ => (path, format!("application/{form}-patch+json")),
+        };
+        self.ask(Request::patch(path).header(header::CONTENT_TYPE, media_type), patch).await
     }
 
     pub(crate) async fn delete(&self, kind: &Kind, name: &str) -> Result<(), Status> {
