@@ -99,6 +99,7 @@ const ROOTS: &[&str] = &[
     "scheduling/v1.PriorityClass",
     "autoscaling/v1.Scale",
     "meta/v1.DeleteOptions",
+    "meta/v1.Status",
 ];
 
 /// Go types with a JSON form of their own.
@@ -304,8 +305,16 @@ fn field(
     };
     if omission.contains("omitzero") {
         out.push_str(" zero");
+        if markers.contains_key("required") {
+            out.push_str(" required");
+        }
     } else if omission.contains("omitempty") {
         out.push_str(" omit");
+        if markers.contains_key("required") {
+            out.push_str(" required");
+        }
+    } else if markers.contains_key("optional") {
+        out.push_str(" optional");
     }
     if let Some(number) = tag("protobuf").and_then(|p| p.split(',').nth(1)) {
         write!(out, " pb={number}")?;

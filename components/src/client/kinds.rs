@@ -127,6 +127,7 @@ resources![
     apps::v1::Deployment,
     apps::v1::ReplicaSet,
     coordination::v1::Lease,
+    events::v1::Event,
     scheduling::v1::PriorityClass,
 ];
 

@@ -5,16 +5,13 @@
 //! become one, `(combined from similar events): …`; each source and object has a bucket of 25, one more each 300 s.
 //! Pure: time comes in as an argument.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
-
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time};
 use listwatch_proto::resource::ObjectKey;
 
-/// How many of each are remembered (upstream's cache size). Older ones begin anew, which costs an Event too many.
-const REMEMBERED_MAX: usize = 4096;
+use super::bounded::Bounded;
+
 /// So many different messages are told one by one.
 const SIMILAR_MAX: usize = 10;
 /// Messages further apart are not counted together.
@@ -184,35 +181,6 @@ fn object_id(regarding: &ObjectReference) -> ObjectId {
         name: text(&regarding.name),
         uid: text(&regarding.uid),
         field_path: text(&regarding.field_path),
-    }
-}
-
-/// A map that forgets its oldest entries.
-struct Bounded<K, V> {
-    map: HashMap<K, V>,
-    order: VecDeque<K>,
-}
-
-impl<K, V> Default for Bounded<K, V> {
-    fn default() -> Self {
-        Bounded { map: HashMap::new(), order: VecDeque::new() }
-    }
-}
-
-impl<K: Eq + Hash + Clone, V> Bounded<K, V> {
-    fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.map.get_mut(key)
-    }
-
-    fn insert(&mut self, key: K, value: V) {
-        if self.map.insert(key.clone(), value).is_none() {
-            self.order.push_back(key);
-        }
-        while self.order.len() > REMEMBERED_MAX {
-            if let Some(oldest) = self.order.pop_front() {
-                self.map.remove(&oldest);
-            }
-        }
     }
 }
 

@@ -18,10 +18,12 @@
 //! * [`Recorder`], which tells Events
 //! * [`Backoff`], from the client
 
+mod bounded;
 mod catch_up;
 mod controller;
 mod delaying;
 mod event_correlator;
+mod event_series;
 mod indexer;
 mod informer;
 mod leader_election;
@@ -40,6 +42,6 @@ pub use informer::Informer;
 pub use leader_election::{ElectionConfig, ElectionError, LeaderElection, Outcome};
 pub use queue::Queue;
 pub use rate_limited::RateLimitedQueue;
-pub use recorder::{EventType, Recorder, RecorderTask, reference};
+pub use recorder::{Doing, EventType, Recorder, RecorderTask, reference};
 pub use reflector::{Reflector, ReflectorConfig};
 pub use slot_lock::{SlotLock, SlotLockError};

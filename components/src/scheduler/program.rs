@@ -22,12 +22,19 @@ use super::{Algorithm, Backoff, Core, Cycle, DEFAULT_SCHEDULER, Decision, Node, 
 use crate::client::{Client, Decode, Fence};
 use crate::clock::{SharedClock, timer_now};
 use crate::runtime::{
-    Change, Controller, ElectionConfig, ElectionError, EventType, IndexerBuilder, Informer, LeaderElection, Outcome,
-    Recorder, ReflectorConfig, catch_up,
+    Change, Controller, Doing, ElectionConfig, ElectionError, EventType, IndexerBuilder, Informer, LeaderElection,
+    Outcome, Recorder, ReflectorConfig, catch_up,
 };
 
 /// Bindings under way at the same time: enough to hide the way to the server, few enough for one connection.
 const BINDINGS_MAX: usize = 256;
+
+/// What is told of a pod that got a node.
+const BOUND: Doing = Doing { action: "Binding", reason: "Scheduled", kind: EventType::Normal };
+/// Of one that got none.
+const FAILED: Doing = Doing { action: "Scheduling", reason: "FailedScheduling", kind: EventType::Warning };
+/// Of one that makes room.
+const PREEMPTED: Doing = Doing { action: "Preempting", reason: "Preempted", kind: EventType::Normal };
 
 /// What a scheduler may be told.
 #[derive(Debug, Clone)]
@@ -241,7 +248,7 @@ async fn work(shared: Arc<Shared>, mut cycle: Cycle, stop: CancellationToken) {
             }
             Some(Decision::Skip(pod)) => {
                 let message = format!("skip schedule deleting pod: {}", pod.key);
-                shared.recorder.event_about(reference(&pod), EventType::Warning, "FailedScheduling", message);
+                shared.recorder.deed(reference(&pod), None, FAILED, message);
                 tokio::task::yield_now().await;
             }
             None => tokio::select! {
@@ -290,7 +297,7 @@ impl Shared {
             Bound::Done => {
                 tracing::debug!(pod = %pod.key, %node, attempts = queued.attempts, "bound");
                 let message = format!("Successfully assigned {} to {node}", pod.key);
-                self.recorder.event_about(reference(&pod), EventType::Normal, "Scheduled", message);
+                self.recorder.deed(reference(&pod), None, BOUND, message);
             }
             Bound::Failed { error, live } => {
                 tracing::debug!(pod = %pod.key, %node, %error, "binding failed");
@@ -317,7 +324,7 @@ impl Shared {
             match self.evictor.evict(&victim).await {
                 Ok(()) => {
                     let message = format!("Preempted by pod {} on node {node}", pod.uid);
-                    self.recorder.event_about(reference(&victim), EventType::Normal, "Preempted", message);
+                    self.recorder.deed(reference(&victim), Some(reference(&pod)), PREEMPTED, message);
                 }
                 Err(error) => {
                     tracing::debug!(pod = %pod.key, victim = %victim.key, %error, "cannot preempt");
@@ -335,7 +342,7 @@ impl Shared {
 
     /// Tells why a pod has no node, and which one it was promised.
     fn refused(&self, pod: Arc<Pod>, reason: &'static str, message: String, nominated: Option<String>) {
-        self.recorder.event_about(reference(&pod), EventType::Warning, "FailedScheduling", shorten(&message));
+        self.recorder.deed(reference(&pod), None, FAILED, shorten(&message));
         self.reports.say(pod, reason, message, nominated);
     }
 }

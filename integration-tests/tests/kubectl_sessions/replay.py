@@ -11,7 +11,7 @@ Exit code: 0 all equal, 1 some step differs, 2 usage. --record writes `expect:` 
 from `expect`, with --variant V) into transcripts/*.yaml. NORM and
 the functions after it say what is not compared.
 """
-import argparse, difflib, glob, json, os, random, re, shutil, signal, subprocess, sys, tempfile, time
+import argparse, difflib, glob, json, os, random, re, shlex, shutil, signal, subprocess, sys, tempfile, time
 import yaml
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -187,10 +187,15 @@ class Runner:
     def __init__(self, a):
         self.a = a
         self.tmp = tempfile.mkdtemp(prefix="lwgold")
+        # The wrapper below stands first in PATH under the name kubectl: a bare name would make it call itself for ever.
+        words = shlex.split(a.kubectl)
+        found = shutil.which(words[0])
+        if not found: raise SystemExit(f"{words[0]}: no such program")
+        words[0] = os.path.abspath(found)
         self.bin = f"{self.tmp}/bin"; os.makedirs(self.bin)
         self.home = f"{self.tmp}/home"; os.makedirs(self.home)
         with open(f"{self.bin}/kubectl", "w") as f:
-            f.write(f"#!/bin/sh\nexec {a.kubectl} \"$@\"\n")
+            f.write(f"#!/bin/sh\nexec {shlex.join(words)} \"$@\"\n")
         os.chmod(f"{self.bin}/kubectl", 0o755)
         self.kc = f"{self.tmp}/kubeconfig"
         d = yaml.safe_load(open(a.kubeconfig))

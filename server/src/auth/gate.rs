@@ -12,7 +12,7 @@ use listwatch_proto::resource::{Reason, Status};
 
 use super::audit::{AuditLog, Received};
 use super::{ANONYMOUS, Authenticator, asked, claims, impersonation};
-use crate::registry::{Attributes, Registry, RequestContext};
+use crate::registry::{Attributes, Registry, RequestContext, declared};
 use crate::transport::Peer;
 
 /// How much of the body of a refused request is read, and for how long: enough for what honest clients send.
@@ -164,6 +164,10 @@ fn refuse(headers: &HeaderMap, status: Status) -> Response {
     }
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     // As upstream sends every refusal.
-    let head = [(header::X_CONTENT_TYPE_OPTIONS, "nosniff"), (header::CACHE_CONTROL, "no-cache, private")];
-    (code, head, axum::Json(status.to_json())).into_response()
+    let head = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-cache, private"),
+        (header::CONTENT_TYPE, "application/json"),
+    ];
+    (code, head, declared::text(&status.to_json(), "meta/v1.Status")).into_response()
 }

@@ -47,6 +47,14 @@ impl Registry {
     }
 }
 
+impl StoredObject {
+    /// What is answered where something was done and nothing is shown: a Status, as Go lays it out.
+    pub(super) fn success(kind: &'static Kind) -> Self {
+        const CREATED: &[u8] = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}"#;
+        StoredObject::new(kind, bytes::Bytes::from_static(CREATED), 0)
+    }
+}
+
 /// Refuses to read or change what is not kept.
 pub(super) fn is_kept(target: &Target) -> Result<(), Status> {
     if target.kind.storage == Storage::Nothing {

@@ -48,10 +48,7 @@ impl Registry {
                 self.write_back(context, target.kind, &current, pod).await?.is_some()
             };
             if written {
-                let success =
-                    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-                let success = Object::from_value(success).expect("a literal map");
-                let object = StoredObject::of(target.kind, success, 0);
+                let object = StoredObject::success(target.kind);
                 return Ok(Written { revision: self.revision(), object, created: true, warnings });
             }
         }

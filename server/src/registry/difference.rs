@@ -9,6 +9,7 @@ use super::body::{BODY_BYTES_MAX, Expected, Read, read_node, read_patched};
 use super::json_patch::JsonPatch;
 use super::kinds::quoted;
 use super::merge_patch::{duplicates, merge};
+use super::schema::declared;
 use super::schema::json::Node;
 use super::{FieldValidation, Patch, PatchKind, strategic_merge, unstructured};
 
@@ -119,14 +120,14 @@ impl Difference {
             (Form::Json(patch), Some(live)) => {
                 let mut value = live.clone().into_value();
                 patch.apply(&mut value)?;
-                shown = value.to_string();
+                shown = declared::patched_text(&value, expected.schema, &patch.touched());
                 read_patched(expected, &Node::of(&value))
             }
             (Form::Merge(patch), Some(live)) => {
                 let mut value = live.clone();
                 merge(&mut value.0, patch);
                 let value = value.into_value();
-                shown = value.to_string();
+                shown = declared::patched_text(&value, expected.schema, &Value::Object(patch.clone()));
                 read_patched(expected, &Node::of(&value))
             }
             (Form::Strategic(patch), Some(live)) => {

@@ -57,10 +57,7 @@ impl Registry {
             self.admit_change(context, &change).await?;
             let leave = self.leave(target, &current.object).await?;
             if self.let_go(context, target, &current, leave, &deletion).await? {
-                let success =
-                    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-                let success = Object::from_value(success).expect("a literal map");
-                let object = StoredObject::of(target.kind, success, 0);
+                let object = StoredObject::success(target.kind);
                 return Ok(Written { revision: self.revision(), object, created: true, warnings: body.warnings });
             }
         }

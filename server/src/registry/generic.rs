@@ -377,23 +377,32 @@ impl Registry {
         })
     }
 
-    /// The OpenAPI schemas of kinds, and of all that they hold.
+    /// The OpenAPI schemas of kinds and their lists, and of all that they hold.
     pub(crate) fn openapi_schemas(
         kinds: impl Iterator<Item = &'static Kind>,
+        words: &super::Words,
     ) -> serde_json::Map<String, serde_json::Value> {
         let mut roots = Vec::new();
-        let mut custom_schemas = serde_json::Map::new();
+        let mut others = serde_json::Map::new();
         for kind in kinds {
+            let name = Self::openapi_name(kind);
+            let mut told = "";
             match custom(kind) {
-                None => roots.push(strategy(kind).schema()),
-                Some(rules) => {
-                    roots.push("meta/v1.ObjectMeta");
-                    custom_schemas.insert(Self::openapi_name(kind), rules.openapi());
+                None => {
+                    told = strategy(kind).schema();
+                    roots.push(told);
                 }
+                Some(rules) => drop(others.insert(name.clone(), rules.openapi())),
+            }
+            if kind.storage != Storage::Nothing {
+                others.insert(format!("{name}List"), super::schema::openapi::list(&name, told, words));
+            }
+            if kind.subresources.contains(&"scale") {
+                roots.push("autoscaling/v1.Scale");
             }
         }
-        let mut schemas = super::schema::openapi::schemas(&roots);
-        schemas.extend(custom_schemas);
+        let mut schemas = super::schema::openapi::schemas(&roots, words);
+        schemas.extend(others);
         schemas
     }
 

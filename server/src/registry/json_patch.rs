@@ -85,6 +85,23 @@ impl JsonPatch {
         self.0.iter().any(|operation| operation.get("path").and_then(Value::as_str) == Some(path))
     }
 
+    /// A tree of the keys on the way to what the operations change.
+    pub(super) fn touched(&self) -> Value {
+        let mut tree = Value::Object(Map::new());
+        let paths = self.0.iter().flat_map(|operation| ["path", "from"].map(|key| operation.get(key)));
+        for path in paths.flatten().filter_map(Value::as_str) {
+            let keys: Vec<String> = path.split('/').skip(1).map(unescaped).collect();
+            let mut at = &mut tree;
+            for key in &keys[..keys.len().saturating_sub(1)] {
+                if !at[key.as_str()].is_object() {
+                    at[key.as_str()] = Value::Object(Map::new());
+                }
+                at = &mut at[key.as_str()];
+            }
+        }
+        tree
+    }
+
     /// Applies the operations in order.
     ///
     /// # Errors

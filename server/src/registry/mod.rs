@@ -73,7 +73,7 @@ pub use request::{
     DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Propagation, RequestContext, Target, User,
     WatchOptions, WriteOptions,
 };
-pub(crate) use schema::protobuf_write;
+pub(crate) use schema::{Words, declared, protobuf_write};
 pub use store::{Commit, Guard, Page, Store, StoreError, StoreEvents, StoreWatch, StoreWatcher, Write};
 pub use stored::StoredObject;
 pub use table::{Cell, Column};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::negotiate::Encoding;
 use super::yaml_write;
-use crate::registry::protobuf_write;
+use crate::registry::{declared, protobuf_write};
 
 /// The media type of Kubernetes' protobuf form.
 pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -42,12 +42,22 @@ pub(super) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Resp
     whole(code, encoding, Bytes::from(text))
 }
 
+/// A Status, in the order in which kube-apiserver writes it: clients print it as it comes.
+pub(super) fn status(code: StatusCode, encoding: Encoding, status: &Value) -> Response {
+    whole(code, encoding, Bytes::from(status_text(status) + "\n"))
+}
+
+/// The text of a Status, as Go lays it out.
+pub(crate) fn status_text(status: &Value) -> String {
+    declared::text(status, "meta/v1.Status")
+}
+
 /// The answer to a request that failed.
 pub(super) fn failure(status: &Status, encoding: Encoding) -> Response {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match encoding {
         Encoding::Protobuf => protobuf(code, protobuf_write::write_status(status)),
-        _ => value(code, encoding, &status.to_json()),
+        _ => self::status(code, encoding, &status.to_json()),
     };
     if status.retry_after_seconds > 0 {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(status.retry_after_seconds));

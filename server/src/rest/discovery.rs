@@ -169,9 +169,9 @@ fn aggregated(kinds: &Kinds, headers: &HeaderMap, groups: &[&str]) -> Response {
 }
 
 /// A quoted fingerprint of a document.
-pub(super) fn etag(text: &str) -> String {
+pub(super) fn etag(text: impl AsRef<[u8]>) -> String {
     let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
+    text.as_ref().hash(&mut hasher);
     format!("\"{:016X}\"", hasher.finish())
 }
 

@@ -144,13 +144,21 @@ pub(super) fn discovery(headers: &HeaderMap) -> Result<Discovery, NotAcceptable>
     Err(if knows_the_encoding { NotAcceptable::Transform } else { NotAcceptable::Type })
 }
 
-/// Whether a client reads one of the encodings of OpenAPI v2.
-pub(super) fn reads_openapi_v2(headers: &HeaderMap) -> bool {
-    let known = |one: Accepted<'_>| {
-        matches!(one.media_type, "*/*" | "application/*" | "application/json")
-            || one.media_type.starts_with("application/com.github.")
-    };
-    accepted(accept(headers)).any(known)
+/// The encodings of OpenAPI v2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OpenapiV2 {
+    Json,
+    Protobuf,
+}
+
+/// The encoding of OpenAPI v2 that a client reads; `None` = none.
+pub(super) fn openapi_v2(headers: &HeaderMap) -> Option<OpenapiV2> {
+    accepted(accept(headers)).find_map(|one| match one.media_type {
+        "*/*" | "application/*" | "application/json" => Some(OpenapiV2::Json),
+        "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+        | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf" => Some(OpenapiV2::Protobuf),
+        _ => None,
+    })
 }
 
 /// There is no form that both know.

@@ -119,7 +119,7 @@ impl Ask<'_> {
         }
         let status =
             json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
-        Ok(answer::value(StatusCode::OK, self.form.encoding, &status))
+        Ok(answer::status(StatusCode::OK, self.form.encoding, &status))
     }
 
     fn written(&self, written: &Written, code: StatusCode) -> Result<Response, Status> {

@@ -30,7 +30,7 @@ pub(super) fn router() -> Router {
 /// Every path that is worth a look, in order.
 fn paths() -> Vec<String> {
     let mut paths: Vec<String> =
-        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"]
+        ["/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
             .map(str::to_owned)
             .to_vec();
     for kind in KINDS {

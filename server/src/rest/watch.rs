@@ -13,10 +13,11 @@ use futures::{Stream, stream};
 use http::{HeaderValue, header};
 use listwatch_proto::resource::{Reason, Status};
 use rand::Rng;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::answer;
 use super::list::{not_acceptable, table_with_row};
 use super::metrics::Counts;
 use super::negotiate::{Encoding, Form, NotAcceptable, Shape};
@@ -154,7 +155,7 @@ fn failure(status: &Status, encoding: Encoding) -> Bytes {
     if encoding == Encoding::Protobuf {
         return protobuf_write::frame("ERROR", &protobuf_write::write_status(status)).into();
     }
-    Bytes::from(format!("{}\n", json!({"type": "ERROR", "object": status.to_json()})))
+    Bytes::from(format!("{{\"type\":\"ERROR\",\"object\":{}}}\n", answer::status_text(&status.to_json())))
 }
 
 /// The annotations of a bookmark.

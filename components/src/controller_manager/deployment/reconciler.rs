@@ -183,7 +183,7 @@ impl DeploymentReconciler {
             "uid": cached.uid, "resourceVersion": cached.revision.to_string(),
             "annotations": {REVISION: revision.to_string()},
         }});
-        self.deployments.patch(&cached.key, &Patch::Merge(patch)).await.map(|written| written.revision)
+        self.deployments.patch_status(&cached.key, &Patch::Merge(patch)).await.map(|written| written.revision)
     }
 }
 

@@ -14,12 +14,14 @@
 //!
 //! Types: `string bool int32 int64 float64`, `time microtime duration quantity intorstring any`, `schemaorbool
 //! schemaorarray schemaorstrings`, `*T` (absent differs from empty), `[]T` (`[]uint8` is base64), `map[K]T`, and names.
-//! Words: `omit` (left out when empty), `zero` (left out also as an empty struct), `pb=` (protobuf number), `patch=` and `list=` and `map=` (how strategic merge and apply
+//! Words: `omit` (left out when empty), `zero` (left out also as an empty struct), `optional` and `required`
+//! (where documents say otherwise than the omission does), `pb=` (protobuf number), `patch=` and `list=` and `map=` (how strategic merge and apply
 //! treat it), `default=` (JSON).
 //!
 //! Invariant: an object that has passed [`decode`] has exactly the form in which Kubernetes would print it.
 
 pub(crate) mod blank;
+pub(crate) mod declared;
 pub(crate) mod decode;
 pub(crate) mod internal;
 pub(crate) mod json;
@@ -27,7 +29,9 @@ pub(crate) mod openapi;
 pub(crate) mod protobuf;
 pub(crate) mod protobuf_write;
 pub(crate) mod table;
+mod words;
 
 pub(crate) use decode::{decode, decode_value};
 #[cfg(test)]
 pub(crate) use table::schema;
+pub(crate) use words::Words;

@@ -68,6 +68,8 @@ pub(crate) struct Field {
     pub(crate) atomic: bool,
     /// The declared default, as JSON; empty = none.
     pub(crate) default: &'static str,
+    /// Whether documents say that it must be there.
+    pub(crate) required: bool,
 }
 
 /// When a field is left out of JSON.
@@ -137,6 +139,12 @@ impl Schema {
     /// The struct of a JSON schema.
     pub(crate) fn json_schema(&self) -> Type {
         Type::Struct(self.find(JSON_SCHEMA).expect("the tables declare what a JSON schema is"))
+    }
+
+    /// All structs.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Struct> {
+        self.structs.iter()
     }
 
     /// A struct by its place.
@@ -231,11 +239,14 @@ impl Known<'_> {
             list: "",
             atomic: false,
             default: "",
+            required: true,
         };
         for word in words {
             match word.split_once('=') {
-                None if word == "omit" => field.omission = Omission::Empty,
-                None if word == "zero" => field.omission = Omission::Zero,
+                None if word == "omit" => (field.omission, field.required) = (Omission::Empty, false),
+                None if word == "optional" => field.required = false,
+                None if word == "required" => field.required = true,
+                None if word == "zero" => (field.omission, field.required) = (Omission::Zero, false),
                 Some(("pb", number)) => field.protobuf = number.parse().unwrap_or(0),
                 Some(("patch", strategy)) => field.patch = strategy,
                 Some(("list", kind)) => field.list = kind,

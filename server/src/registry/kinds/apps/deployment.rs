@@ -80,6 +80,10 @@ impl Strategy for DeploymentStrategy {
             _ => {
                 keep(new, old, &["status"]);
                 template::defaults::drop_disabled(new.at_mut(&["spec", "template", "spec"]));
+                // Of this kind an annotation counts like a change of the spec (Kubernetes 1.36).
+                if annotations(new) != annotations(old) {
+                    new.set(&["metadata", "generation"], old.generation() + 1);
+                }
             }
         }
     }
@@ -167,6 +171,11 @@ impl Strategy for DeploymentStrategy {
             selector(object, &["spec", "selector"]),
         ]
     }
+}
+
+/// None and an empty map are the same.
+fn annotations(object: &Object) -> Option<&serde_json::Map<String, Value>> {
+    object.at(&["metadata", "annotations"]).and_then(Value::as_object).filter(|map| !map.is_empty())
 }
 
 fn update_strategy(strategy: &Value, path: &Path, faults: &mut Faults) {
