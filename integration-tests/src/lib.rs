@@ -6,6 +6,7 @@
 //! * [`cluster`]: a whole cluster under `lw up`
 //! * [`plane`]: a server and a controller manager, without nodes
 //! * [`cutter`]: a proxy whose connections a test cuts
+//! * [`foreign`]: programs of others; [`kubectl`]: real kubectl in front of a cluster
 //! * [`etcd`]: a plain etcd v3 client
 //! * [`wait`]: waiting for conditions, and the seed of a test
 //!
@@ -16,6 +17,8 @@ pub mod binary;
 pub mod cluster;
 pub mod cutter;
 pub mod etcd;
+pub mod foreign;
+pub mod kubectl;
 pub mod plane;
 pub mod process;
 pub mod server;

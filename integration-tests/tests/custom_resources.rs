@@ -2,11 +2,11 @@
 //!
 //! Where kubectl is not installed its part says so and is left out.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 use std::time::Duration;
 
-use listwatch_integration_tests::{Cluster, eventually};
+use listwatch_integration_tests::eventually;
+use listwatch_integration_tests::kubectl::{Shell, kubectl_is_there};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -53,56 +53,13 @@ fn widget(name: &str, spec: &str) -> String {
     format!("apiVersion: stable.example.com/v1\nkind: Widget\nmetadata: {{name: {name}}}\nspec: {spec}\n")
 }
 
-struct Shell {
-    cluster: Cluster,
-    home: tempfile::TempDir,
-}
-
-impl Shell {
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.home.path().join(name);
-        std::fs::write(&path, text).expect("the folder can be written");
-        path
-    }
-
-    fn kubectl(&self, args: &[&str]) -> Output {
-        let mut command = Command::new("kubectl");
-        command.args(args).env("KUBECONFIG", self.cluster.data_dir().join("kubeconfig")).env("HOME", self.home.path());
-        command.output().expect("kubectl starts")
-    }
-
-    #[track_caller]
-    fn run(&self, args: &[&str]) -> String {
-        let output = self.kubectl(args);
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "kubectl {args:?}: {out}{err}");
-        out.into_owned()
-    }
-
-    #[track_caller]
-    fn refuse(&self, args: &[&str]) -> String {
-        let output = self.kubectl(args);
-        assert!(!output.status.success(), "kubectl {args:?} must fail");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    }
-}
-
-fn kubectl_is_there() -> bool {
-    if Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|output| output.status.success()) {
-        return true;
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "kubectl is not installed");
-    println!("SKIPPED: kubectl is not installed");
-    false
-}
-
 fn text(path: &Path) -> &str {
     path.to_str().expect("the test's own paths are text")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_defined_kind_is_served_through_both_doors_and_over_a_restart() -> anyhow::Result<()> {
-    let mut shell = Shell { cluster: Cluster::start(&[])?, home: tempfile::tempdir()? };
+    let mut shell = Shell::start(&[])?;
     let definition = shell.file("definition.yaml", DEFINITION);
     let small = shell.file("small.yaml", &widget("small", "{size: 2}"));
     let big = shell.file("big.yaml", &widget("big", "{size: 9}"));
@@ -119,7 +76,7 @@ async fn a_defined_kind_is_served_through_both_doors_and_over_a_restart() -> any
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && told.contains("big widgets are red"), "{told}");
 
-    if kubectl_is_there() {
+    if kubectl_is_there(0) {
         through_kubectl(&shell);
     }
 

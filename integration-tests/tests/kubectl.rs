@@ -2,59 +2,20 @@
 //!
 //! Where kubectl is not installed the test says so and passes.
 
-use std::process::{Command, Output};
 use std::time::Duration;
 
-use listwatch_integration_tests::{Cluster, eventually};
+use listwatch_integration_tests::eventually;
+use listwatch_integration_tests::kubectl::{Shell, kubectl_is_there};
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/myapp.yaml");
 const LIMIT: Duration = Duration::from_secs(30);
 
-fn kubectl_is_there() -> bool {
-    if Command::new("kubectl").args(["version", "--client"]).output().is_ok_and(|output| output.status.success()) {
-        return true;
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "kubectl is not installed");
-    println!("SKIPPED: kubectl is not installed");
-    false
-}
-
-struct Shell {
-    cluster: Cluster,
-    home: tempfile::TempDir,
-}
-
-impl Shell {
-    fn output(&self, args: &[&str]) -> Output {
-        let mut command = Command::new("kubectl");
-        command.args(args).env("KUBECONFIG", self.cluster.data_dir().join("kubeconfig")).env("HOME", self.home.path());
-        command.output().expect("kubectl starts")
-    }
-
-    /// Standard output of a command that must succeed.
-    #[track_caller]
-    fn run(&self, args: &[&str]) -> String {
-        let output = self.output(args);
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "kubectl {args:?}: {out}{err}");
-        out.into_owned()
-    }
-
-    /// Standard error of a command that must fail.
-    #[track_caller]
-    fn refuse(&self, args: &[&str]) -> String {
-        let output = self.output(args);
-        assert!(!output.status.success(), "kubectl {args:?} must fail");
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_everyday_commands_work() -> anyhow::Result<()> {
-    if !kubectl_is_there() {
+    if !kubectl_is_there(0) {
         return Ok(());
     }
-    let shell = Shell { cluster: Cluster::start(&[])?, home: tempfile::tempdir()? };
+    let shell = Shell::start(&[])?;
     let nodes = shell.run(&["get", "nodes"]);
     assert!(nodes.starts_with("NAME     STATUS   ROLES    AGE"), "{nodes}");
     assert_eq!(nodes.lines().filter(|line| line.contains(" Ready ")).count(), 2, "{nodes}");

@@ -4,10 +4,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use listwatch_integration_tests::{Cluster, eventually};
+use listwatch_integration_tests::eventually;
+use listwatch_integration_tests::kubectl::{Shell, kubectl_is_there};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -29,76 +30,24 @@ metadata: {name: web}
 spec: {containers: [{name: c, image: 'soscscs/myapp:v1', ports: [{containerPort: 80}]}]}
 "#;
 
-fn kubectl_is_there() -> bool {
-    let output = Command::new("kubectl").args(["version", "--client"]).output();
-    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let minor = said.split("Client Version: v1.").nth(1).and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
-    if minor.is_some_and(|minor| minor >= 31) {
-        return true;
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "kubectl 1.31 or later is not installed");
-    println!("SKIPPED: kubectl 1.31 or later is not installed");
-    false
-}
-
-struct Shell {
-    cluster: Cluster,
-    home: tempfile::TempDir,
-}
-
-impl Shell {
-    fn start(flags: &[&str]) -> anyhow::Result<Shell> {
-        Ok(Shell { cluster: Cluster::start(flags)?, home: tempfile::tempdir()? })
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("kubectl");
-        command.args(args).env("KUBECONFIG", self.cluster.data_dir().join("kubeconfig")).env("HOME", self.home.path());
-        command.current_dir(self.home.path()).stdin(Stdio::null());
-        command
-    }
-
-    fn output(&self, args: &[&str]) -> Output {
-        self.command(args).output().expect("kubectl starts")
-    }
-
-    /// Runs it with this input; gives exit code and both outputs.
-    fn talk(&self, args: &[&str], input: &[u8]) -> (Option<i32>, Vec<u8>, String) {
-        let mut command = self.command(args);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
-        let mut stdin = child.stdin.take().expect("piped");
-        let input = input.to_vec();
-        let writer = std::thread::spawn(move || stdin.write_all(&input));
-        let output = child.wait_with_output().expect("ends");
-        writer.join().expect("no panic").expect("written");
-        (output.status.code(), output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
-    }
-
-    fn apply(&self, yaml: &str) {
-        let (code, _, err) = self.talk(&["apply", "-f", "-"], yaml.as_bytes());
-        assert_eq!(code, Some(0), "{err}");
-    }
-
-    async fn wait_ready(&self, pods: usize) {
-        eventually(LIMIT, "the pods are ready", || async {
-            let output = self.output(&["get", "pods", "-o", "jsonpath={.items[*].status.containerStatuses[*].ready}"]);
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            let ready = said.split_whitespace().filter(|word| *word == "true").count();
-            if ready == pods { Ok(()) } else { Err(said) }
-        })
-        .await;
-    }
+async fn wait_ready(shell: &Shell, pods: usize) {
+    eventually(LIMIT, "the pods are ready", || async {
+        let output = shell.output(&["get", "pods", "-o", "jsonpath={.items[*].status.containerStatuses[*].ready}"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let ready = said.split_whitespace().filter(|word| *word == "true").count();
+        if ready == pods { Ok(()) } else { Err(said) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_run_in_containers() -> anyhow::Result<()> {
-    if !kubectl_is_there() {
+    if !kubectl_is_there(31) {
         return Ok(());
     }
     let shell = Shell::start(&["--nodes", "1"])?;
     shell.apply(PODS);
-    shell.wait_ready(2).await;
+    wait_ready(&shell, 2).await;
 
     let output = shell.output(&["exec", "talker", "--", "sh", "-c", "echo $GREETING; echo bad >&2; exit 3"]);
     let err = String::from_utf8_lossy(&output.stderr);
@@ -114,12 +63,12 @@ async fn commands_run_in_containers() -> anyhow::Result<()> {
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && err.contains("executable file not found in $PATH"), "{err}");
 
-    std::fs::write(shell.home.path().join("there.txt"), "a file\n")?;
+    std::fs::write(shell.home().join("there.txt"), "a file\n")?;
     for (from, to) in [("there.txt", "talker:copy.txt"), ("talker:copy.txt", "back.txt")] {
         let output = shell.output(&["cp", from, to]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-    assert_eq!(std::fs::read_to_string(shell.home.path().join("back.txt"))?, "a file\n");
+    assert_eq!(std::fs::read_to_string(shell.home().join("back.txt"))?, "a file\n");
 
     let mut attached = shell.command(&["attach", "talker"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let mut line = String::new();
@@ -146,12 +95,12 @@ async fn commands_run_in_containers() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ports_are_forwarded() -> anyhow::Result<()> {
-    if !kubectl_is_there() {
+    if !kubectl_is_there(31) {
         return Ok(());
     }
     let shell = Shell::start(&["--nodes", "1"])?;
     shell.apply(PODS);
-    shell.wait_ready(2).await;
+    wait_ready(&shell, 2).await;
     let mut forward = shell.command(&["port-forward", "pod/web", ":80"]).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     // Held to the end: kubectl says a line for each connection, and dies of a closed pipe.
@@ -186,12 +135,12 @@ async fn ports_are_forwarded() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn simulated_containers_say_that_they_have_no_process() -> anyhow::Result<()> {
-    if !kubectl_is_there() {
+    if !kubectl_is_there(31) {
         return Ok(());
     }
     let shell = Shell::start(&["--nodes", "1", "--runtime", "simulated"])?;
     shell.apply(PODS);
-    shell.wait_ready(2).await;
+    wait_ready(&shell, 2).await;
     let output = shell.output(&["exec", "web", "--", "ls"]);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && err.contains("the containers of this node are simulated"), "{err}");

@@ -6,19 +6,17 @@
 //! `CI=true` demands them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::Command;
 use std::time::Duration;
 
 use listwatch_components::client::{Api, Client, DeleteParams, Error, ListParams, Patch, load_kubeconfig, own_writes};
+use listwatch_integration_tests::foreign::{self, Told as Program};
 use listwatch_integration_tests::{Cutter, Server, eventually, seed};
 use listwatch_proto::resource::{Kind, Object, ObjectKey};
 use listwatch_proto::v1;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// Nothing takes longer unless it is broken; the client finds out about a silent connection after eight seconds.
@@ -31,22 +29,7 @@ fn folder() -> PathBuf {
 
 /// A Python that has what the client needs.
 fn python() -> Option<PathBuf> {
-    let named = std::env::var_os("LW_PYTHON").map(PathBuf::from);
-    let python = match named {
-        Some(path) if path.is_dir() => path.join("bin/python3"),
-        Some(path) => path,
-        None => PathBuf::from("python3"),
-    };
-    let probe = Command::new(&python).args(["-c", "import grpc, grpc_tools, google.protobuf, yaml"]).output();
-    let fault = match probe {
-        Ok(output) if output.status.success() => return Some(python),
-        Ok(output) => String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned(),
-        Err(error) => error.to_string(),
-    };
-    let advice = "pip install -r clients/python/requirements.txt, and name that Python by LW_PYTHON";
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{}: {fault}: {advice}", python.display());
-    println!("SKIPPED: {}: {fault}: {advice}", python.display());
-    None
+    foreign::python("grpc, grpc_tools, google.protobuf, yaml", "clients/python/requirements.txt")
 }
 
 /// The stubs, made by the command that the README gives.
@@ -105,76 +88,34 @@ impl Fact {
 
 /// The client under test.
 struct Watcher {
-    child: Child,
-    told: Arc<Mutex<Vec<String>>>,
-    notes: Arc<Mutex<Vec<String>>>,
+    program: Program,
     /// Lines that have been compared.
     judged: usize,
 }
 
-fn follow(from: impl Read + Send + 'static, into: Arc<Mutex<Vec<String>>>) {
-    std::thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            into.lock().expect("no panic").push(line);
-        }
-    });
-}
-
 impl Watcher {
     fn start(python: &Path, stubs: &Path, kubeconfig: &Path) -> Watcher {
-        let mut child = Command::new(python)
-            .arg(folder().join("clients/python/pods.py"))
-            .arg(kubeconfig)
-            .arg("default")
-            .env("PYTHONPATH", stubs)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("Python starts");
-        let (told, notes) = (Arc::default(), Arc::default());
-        follow(child.stdout.take().expect("piped"), Arc::clone(&told));
-        follow(child.stderr.take().expect("piped"), Arc::clone(&notes));
-        Watcher { child, told, notes, judged: 0 }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a process id");
-        kill_process(pid, signal).expect("the client lives");
-    }
-
-    /// Stands still until [`Watcher::go_on`].
-    async fn stand_still(&self) {
-        self.signal(Signal::STOP);
-        let stat = format!("/proc/{}/stat", self.child.id());
-        eventually(LIMIT, "the client stands still", || async {
-            let text = std::fs::read_to_string(&stat).map_err(|e| e.to_string())?;
-            let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());
-            if state == Some('T') { Ok(()) } else { Err(format!("{state:?}")) }
-        })
-        .await;
-    }
-
-    fn go_on(&self) {
-        self.signal(Signal::CONT);
+        let mut command = Command::new(python);
+        command.arg(folder().join("clients/python/pods.py")).arg(kubeconfig).arg("default");
+        command.env("PYTHONPATH", stubs).env("PYTHONDONTWRITEBYTECODE", "1");
+        Watcher { program: Program::start(command), judged: 0 }
     }
 
     /// How often the client has said this on standard error.
     fn said(&self, words: &str) -> usize {
-        self.notes.lock().expect("no panic").iter().filter(|line| line.contains(words)).count()
+        self.program.notes().iter().filter(|line| line.contains(words)).count()
     }
 
     /// The next `count` lines, and that there are no more.
     async fn next(&mut self, count: usize, context: &str) -> Vec<Told> {
         let from = self.judged;
         let lines = eventually(LIMIT, &format!("{context}: {count} more events"), || async {
-            let told = self.told.lock().expect("no panic");
-            if told.len() >= from + count {
-                return Ok(told[from..].to_vec());
+            let told = self.program.lines(from);
+            if told.len() >= count {
+                return Ok(told);
             }
-            let notes = self.notes.lock().expect("no panic");
-            Err(format!("{} of {count}: {:?}; the client says {notes:?}", told.len() - from, &told[from..]))
+            let notes = self.program.notes();
+            Err(format!("{} of {count}: {told:?}; the client says {notes:?}", told.len()))
         })
         .await;
         self.judged += lines.len();
@@ -217,13 +158,6 @@ impl Watcher {
         for (told, fact) in rest.iter().zip(&new) {
             assert!(fact.is_told_by(told), "{context}: {told:?} for {fact:?}");
         }
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -382,14 +316,14 @@ impl Stage {
     async fn expire_unheard(&mut self, restart: bool, context: &str) {
         let before = self.writer.state.clone();
         let refused = self.watcher.said("OUT_OF_RANGE");
-        self.watcher.stand_still().await;
+        self.watcher.program.stand_still(LIMIT).await;
         self.cutter.cut();
         self.writer.round(60).await;
         self.expire().await;
         if restart {
             self.server.kill_and_restart_in_place().expect("it comes back");
         }
-        self.watcher.go_on();
+        self.watcher.program.go_on();
         self.watcher.expect_difference(&before, &self.writer.state, context).await;
         assert_eq!(self.watcher.said("OUT_OF_RANGE"), refused + 1, "{context}: the resume was refused");
         let facts = self.writer.round(5).await;

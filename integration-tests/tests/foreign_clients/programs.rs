@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use listwatch_integration_tests::binary::example;
+use listwatch_integration_tests::foreign::{self, missing};
 
 /// A command that takes a kubeconfig as its last argument.
 #[derive(Debug, Clone)]
@@ -15,12 +16,6 @@ pub(super) struct Program {
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
-}
-
-fn missing<T>(what: &str, fault: &str, advice: &str) -> Option<T> {
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "{what}: {fault}: {advice}");
-    println!("SKIPPED: {what}: {fault}: {advice}");
-    None
 }
 
 /// `clients/go-k8s`, built once.
@@ -39,29 +34,18 @@ pub(super) fn go(args: &[&str]) -> Option<Program> {
     });
     match built {
         Ok(path) => Some(Program { path: path.clone(), args: args.iter().map(|arg| (*arg).to_owned()).collect() }),
-        Err(fault) => missing("go", fault, "install Go 1.26 and see that it can fetch modules"),
+        Err(fault) => {
+            missing(&format!("go: {fault}: install Go 1.26 and see that it can fetch modules"));
+            None
+        }
     }
 }
 
 /// `clients/python-k8s`, with the Python that `LW_PYTHON` names or `python3`.
 pub(super) fn python() -> Option<Program> {
-    let named = std::env::var_os("LW_PYTHON").map(PathBuf::from);
-    let path = match named {
-        Some(path) if path.is_dir() => path.join("bin/python3"),
-        Some(path) => path,
-        None => PathBuf::from("python3"),
-    };
-    let advice = "pip install -r clients/python-k8s/requirements.txt, and name that Python by LW_PYTHON";
-    match Command::new(&path).args(["-c", "import kubernetes"]).output() {
-        Ok(output) if output.status.success() => {
-            let script = folder().join("clients/python-k8s/config_maps.py");
-            Some(Program { path, args: vec![script.display().to_string()] })
-        }
-        Ok(output) => {
-            missing("python", String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default(), advice)
-        }
-        Err(error) => missing("python", &error.to_string(), advice),
-    }
+    let path = foreign::python("kubernetes", "clients/python-k8s/requirements.txt")?;
+    let script = folder().join("clients/python-k8s/config_maps.py");
+    Some(Program { path, args: vec![script.display().to_string()] })
 }
 
 /// The example of this package.

@@ -1,18 +1,16 @@
 //! A server behind a proxy, somebody who writes, and a client under test.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::Command;
 use std::time::Duration;
 
 use listwatch_components::client::{Api, Client, DeleteParams, ListParams, Patch, load_kubeconfig, own_writes};
+use listwatch_integration_tests::foreign::Told;
 use listwatch_integration_tests::{Cutter, Server, eventually};
 use listwatch_proto::resource::{Kind, Object, ObjectKey};
 use listwatch_proto::v1;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::programs::Program;
@@ -24,68 +22,32 @@ const NAMES: usize = 12;
 
 /// The client under test.
 struct Watcher {
-    child: Child,
-    told: Arc<Mutex<Vec<String>>>,
-    notes: Arc<Mutex<Vec<String>>>,
+    program: Told,
     /// Lines that have been looked at.
     judged: usize,
 }
 
-fn follow(from: impl Read + Send + 'static, into: Arc<Mutex<Vec<String>>>) {
-    std::thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            into.lock().expect("no panic").push(line);
-        }
-    });
-}
-
 impl Watcher {
     fn start(program: &Program, kubeconfig: &Path) -> Watcher {
-        let mut child = Command::new(&program.path)
-            .args(&program.args)
-            .arg(kubeconfig)
-            .env("PYTHONDONTWRITEBYTECODE", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", program.path.display()));
-        let (told, notes) = (Arc::default(), Arc::default());
-        follow(child.stdout.take().expect("piped"), Arc::clone(&told));
-        follow(child.stderr.take().expect("piped"), Arc::clone(&notes));
-        Watcher { child, told, notes, judged: 0 }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has a process id");
-        kill_process(pid, signal).expect("the client lives");
-    }
-
-    async fn stand_still(&self) {
-        self.signal(Signal::STOP);
-        let stat = format!("/proc/{}/stat", self.child.id());
-        eventually(LIMIT, "the client stands still", || async {
-            let text = std::fs::read_to_string(&stat).map_err(|e| e.to_string())?;
-            let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());
-            if state == Some('T') { Ok(()) } else { Err(format!("{state:?}")) }
-        })
-        .await;
+        let mut command = Command::new(&program.path);
+        command.args(&program.args).arg(kubeconfig).env("PYTHONDONTWRITEBYTECODE", "1");
+        Watcher { program: Told::start(command), judged: 0 }
     }
 
     /// The lines there are since the last look.
     fn new_lines(&self) -> Vec<Change> {
-        self.told.lock().expect("no panic")[self.judged..].iter().map(|line| Change::read(line)).collect()
-    }
-
-    fn notes(&self) -> Vec<String> {
-        self.notes.lock().expect("no panic").clone()
+        self.program.lines(self.judged).iter().map(|line| Change::read(line)).collect()
     }
 
     /// The next changes are exactly these, in this order.
     async fn expect(&mut self, changes: &[Change], context: &str) {
         let told = eventually(LIMIT, &format!("{context}: {} changes", changes.len()), || async {
             let told = self.new_lines();
-            if told.len() >= changes.len() { Ok(told) } else { Err(format!("{told:?}; it says {:?}", self.notes())) }
+            if told.len() >= changes.len() {
+                Ok(told)
+            } else {
+                Err(format!("{told:?}; it says {:?}", self.program.notes()))
+            }
         })
         .await;
         assert_eq!(told, changes, "{context}");
@@ -101,17 +63,10 @@ impl Watcher {
                     panic!("{context}: {fault}, after {told:?}");
                 }
             }
-            if state == *after { Ok(told.len()) } else { Err(format!("{told:?}; it says {:?}", self.notes())) }
+            if state == *after { Ok(told.len()) } else { Err(format!("{told:?}; it says {:?}", self.program.notes())) }
         })
         .await;
         self.judged += count;
-    }
-}
-
-impl Drop for Watcher {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -204,7 +159,7 @@ impl Stage {
 
     /// Changes that the client cannot hear, and then what `meanwhile` does.
     async fn unheard(&mut self, count: usize, kill: bool, expire: bool) -> Vec<Change> {
-        self.watcher.stand_still().await;
+        self.watcher.program.stand_still(LIMIT).await;
         self.cutter.cut();
         let mut changes = self.writer.round(count).await;
         if kill {
@@ -218,7 +173,7 @@ impl Stage {
         if expire {
             self.expire().await;
         }
-        self.watcher.signal(Signal::CONT);
+        self.watcher.program.go_on();
         changes
     }
 
@@ -263,7 +218,7 @@ impl Stage {
                 if missing.is_empty() {
                     Ok(())
                 } else {
-                    Err(format!("{missing:?}; it says {:?}", self.watcher.notes()))
+                    Err(format!("{missing:?}; it says {:?}", self.watcher.program.notes()))
                 }
             })
             .await;
