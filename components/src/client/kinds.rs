@@ -144,7 +144,7 @@ mod tests {
     fn a_cache_holds_no_managers() {
         let json = br#"{"metadata":{"name":"a","managedFields":[{"manager":"m","fieldsV1":{}}]}}"#;
         let wire = v1::Object { json: json.to_vec().into(), ..v1::Object::default() };
-        let mut object = Object::decode(&wire).expect("an object");
+        let mut object = <Object as Decode>::decode(&wire).expect("an object");
         object.forget_managers();
         assert_eq!(object.at(&["metadata"]), Some(&serde_json::json!({"name": "a"})));
         let mut map = k8s_openapi::api::core::v1::ConfigMap::decode(&wire).expect("a ConfigMap");

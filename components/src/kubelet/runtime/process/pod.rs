@@ -5,7 +5,6 @@ use std::{
     net::Ipv4Addr,
     os::fd::OwnedFd,
     sync::Arc,
-    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,10 @@ use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    super::seam::{ContainerState, ContainerStatus, PodConfig, Terminated},
+    super::{
+        kept::KeptPod,
+        seam::{ContainerState, ContainerStatus, Terminated},
+    },
     attempt::Attempt,
     ports::Port,
     record::{Ending, Exit},
@@ -23,14 +25,8 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodRecord {
-    /// The version of this file.
-    pub(super) format: u32,
-    pub(super) uid: String,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) host_network: bool,
-    pub(super) grace_millis: u64,
-    pub(super) ip: Ipv4Addr,
+    #[serde(flatten)]
+    pub(super) pod: KeptPod,
     /// The ports of each container as they really are.
     pub(super) ports: BTreeMap<String, Vec<Port>>,
 }
@@ -63,22 +59,10 @@ pub(super) struct Keeper {
     pub(super) _waiter: AbortOnDropHandle<()>,
 }
 
-impl PodRecord {
-    pub(super) fn config(&self) -> PodConfig {
-        PodConfig {
-            uid: self.uid.clone(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            host_network: self.host_network,
-            grace: Duration::from_millis(self.grace_millis),
-        }
-    }
-}
-
 impl Pods {
     /// The addresses in use.
     pub(super) fn addresses(&self) -> HashSet<Ipv4Addr> {
-        self.0.values().map(|pod| pod.record.ip).collect()
+        self.0.values().map(|pod| pod.record.pod.ip).collect()
     }
 }
 

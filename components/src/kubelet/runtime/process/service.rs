@@ -19,9 +19,12 @@ use tokio::{io::unix::AsyncFd, sync::watch, task::spawn_blocking};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    super::seam::{
-        ContainerConfig, ContainerState, ContainerStatus, ExecOutput, Interaction, PodConfig, PodFound, Ports,
-        PullError, Runtime, RuntimeError, Session,
+    super::{
+        kept::{KeptPod, blocking},
+        seam::{
+            ContainerConfig, ContainerState, ContainerStatus, ExecOutput, Interaction, PodConfig, PodFound, Ports,
+            PullError, Runtime, RuntimeError, Session,
+        },
     },
     attempt::{self, Attempt},
     exec,
@@ -71,7 +74,7 @@ impl ProcessRuntime {
         let this = runtime.clone();
         let found = blocking("read the pods", move || this.shared.find_pods()).await?;
         for (record, containers) in found {
-            let uid = record.uid.clone();
+            let uid = record.pod.uid.clone();
             let mut pod = Pod::new(record);
             // Under the lock, so that the end of a shim is looked at only after its container is known.
             let mut pods = runtime.shared.pods.lock();
@@ -141,8 +144,8 @@ impl Shared {
 
     fn find_pod(&self, dir: &PodDir) -> io::Result<Option<FoundPod>> {
         let Some(record) = record::read::<PodRecord>(&dir.record())? else { return Ok(None) };
-        if record.format != FORMAT {
-            let message = format!("{}: format {} is not known", dir.record().display(), record.format);
+        if record.pod.format != FORMAT {
+            let message = format!("{}: format {} is not known", dir.record().display(), record.pod.format);
             return Err(io::Error::new(io::ErrorKind::Unsupported, message));
         }
         let mut containers = BTreeMap::new();
@@ -193,10 +196,10 @@ impl Shared {
         config: &ContainerConfig,
     ) -> Result<(Attempt, Option<OwnedFd>, Vec<Port>), RuntimeError> {
         let before = record.ports.get(&config.name).map_or(&[][..], Vec::as_slice);
-        let ports = ports::place(record.ip, &config.ports, before)
+        let ports = ports::place(record.pod.ip, &config.ports, before)
             .map_err(|source| RuntimeError::Io { what: "find a port", source })?;
         let image = Image::resolve(&config.image).map_err(|error| RuntimeError::Start(error.to_string()))?;
-        let dir = self.root.pod(&record.uid).container(&config.name);
+        let dir = self.root.pod(&record.pod.uid).container(&config.name);
         let cwd = config.working_dir.as_ref().map_or_else(|| dir.work(), PathBuf::from);
         let program = image.program(&config.command, &config.args);
         // A built-in has no last words, and without them it needs no view of its own.
@@ -208,9 +211,9 @@ impl Shared {
             };
             Spec {
                 format: FORMAT,
-                uid: record.uid.clone(),
-                namespace: record.namespace.clone(),
-                pod: record.name.clone(),
+                uid: record.pod.uid.clone(),
+                namespace: record.pod.namespace.clone(),
+                pod: record.pod.name.clone(),
                 container: config.name.clone(),
                 attempt,
                 image: config.image.clone(),
@@ -220,7 +223,7 @@ impl Shared {
                 args,
                 env: environment(record, config, &ports, &cwd),
                 cwd: cwd.clone(),
-                grace_millis: record.grace_millis,
+                grace_millis: record.pod.grace_millis,
                 log_bytes_max: LOG_BYTES_MAX,
                 log_files_max: LOG_FILES_MAX,
                 mounts: config.mounts.clone(),
@@ -253,14 +256,18 @@ impl Runtime for ProcessRuntime {
 
     async fn pods(&self) -> Result<Vec<PodFound>, RuntimeError> {
         let pods = self.shared.pods.lock();
-        Ok(pods.0.values().map(|pod| PodFound { config: pod.record.config(), ip: pod.record.ip.to_string() }).collect())
+        Ok(pods
+            .0
+            .values()
+            .map(|pod| PodFound { config: pod.record.pod.config(), ip: pod.record.pod.ip.to_string() })
+            .collect())
     }
 
     async fn prepare(&self, pod: &PodConfig) -> Result<String, RuntimeError> {
         let record = {
             let mut pods = self.shared.pods.lock();
             if let Some(known) = pods.0.get(&pod.uid) {
-                return Ok(known.record.ip.to_string());
+                return Ok(known.record.pod.ip.to_string());
             }
             let ip = if pod.host_network {
                 Ipv4Addr::LOCALHOST
@@ -268,20 +275,11 @@ impl Runtime for ProcessRuntime {
                 ports::address(self.shared.root.path(), &pods.addresses())
                     .ok_or_else(|| RuntimeError::Unsupported("the node's network has no address left".into()))?
             };
-            let record = PodRecord {
-                format: FORMAT,
-                uid: pod.uid.clone(),
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-                host_network: pod.host_network,
-                grace_millis: u64::try_from(pod.grace.as_millis()).unwrap_or(u64::MAX),
-                ip,
-                ports: BTreeMap::new(),
-            };
+            let record = PodRecord { pod: KeptPod::new(FORMAT, pod, ip), ports: BTreeMap::new() };
             pods.0.insert(pod.uid.clone(), Pod::new(record.clone()));
             record
         };
-        let ip = record.ip.to_string();
+        let ip = record.pod.ip.to_string();
         let dir = self.shared.root.pod(&pod.uid);
         blocking("write the pod's record", move || {
             fs::create_dir_all(dir.path())?;
@@ -316,7 +314,7 @@ impl Runtime for ProcessRuntime {
             let mut record = record;
             let ports = &launched.2;
             if record.ports.insert(wanted.name, ports.clone()).as_ref() != Some(ports) && !ports.is_empty() {
-                record::write(&shared.root.pod(&record.uid).record(), &record, Durability::Written)
+                record::write(&shared.root.pod(&record.pod.uid).record(), &record, Durability::Written)
                     .map_err(|source| RuntimeError::Io { what: "write the pod's record", source })?;
             }
             Ok((launched, record.ports))
@@ -420,22 +418,14 @@ fn environment(record: &PodRecord, config: &ContainerConfig, ports: &[Port], cwd
     let mut env = BTreeMap::new();
     env.insert(PATH_ENV.to_owned(), std::env::var(PATH_ENV).unwrap_or_else(|_| PATH_DEFAULT.to_owned()));
     env.insert("HOME".to_owned(), cwd.display().to_string());
-    env.insert("HOSTNAME".to_owned(), record.name.clone());
-    env.insert(POD_IP_ENV.to_owned(), record.ip.to_string());
+    env.insert("HOSTNAME".to_owned(), record.pod.name.clone());
+    env.insert(POD_IP_ENV.to_owned(), record.pod.ip.to_string());
     if let Some(first) = ports.first() {
         env.insert(PORTS_ENV.to_owned(), ports::to_text(ports));
         env.insert(PORT_ENV.to_owned(), first.actual.to_string());
     }
     env.extend(config.env.iter().cloned());
     env.into_iter().collect()
-}
-
-async fn blocking<T: Send + 'static>(
-    what: &'static str,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, RuntimeError> {
-    let outcome = spawn_blocking(work).await.map_err(io::Error::other).and_then(|outcome| outcome);
-    outcome.map_err(|source| RuntimeError::Io { what, source })
 }
 
 #[cfg(test)]

@@ -1,12 +1,15 @@
 //! What is kept of a simulated pod. A file holds all that a later kubelet must find again; whether a container has
 //! ended follows from the time it is due to end, so that an end needs no write of its own.
 
-use std::{collections::BTreeMap, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeMap, net::Ipv4Addr};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::super::seam::{ContainerState, ContainerStatus, PodConfig, Terminated};
+use super::super::{
+    kept::KeptPod,
+    seam::{ContainerState, ContainerStatus, PodConfig, Terminated},
+};
 
 /// The version of the files; another one is refused by name.
 pub(super) const FORMAT: u32 = 1;
@@ -15,14 +18,9 @@ pub(super) const FORMAT: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PodRecord {
-    /// [`FORMAT`].
-    pub(super) format: u32,
-    pub(super) uid: String,
-    pub(super) namespace: String,
-    pub(super) name: String,
-    pub(super) host_network: bool,
-    pub(super) grace_millis: u64,
-    pub(super) ip: Ipv4Addr,
+    /// In the version [`FORMAT`].
+    #[serde(flatten)]
+    pub(super) pod: KeptPod,
     pub(super) containers: BTreeMap<String, Run>,
 }
 
@@ -66,32 +64,12 @@ pub(super) struct Previous {
 impl PodRecord {
     /// A pod without containers.
     pub(super) fn new(config: &PodConfig, ip: Ipv4Addr) -> Self {
-        PodRecord {
-            format: FORMAT,
-            uid: config.uid.clone(),
-            namespace: config.namespace.clone(),
-            name: config.name.clone(),
-            host_network: config.host_network,
-            grace_millis: u64::try_from(config.grace.as_millis()).unwrap_or(u64::MAX),
-            ip,
-            containers: BTreeMap::new(),
-        }
-    }
-
-    /// What the runtime was told of it.
-    pub(super) fn config(&self) -> PodConfig {
-        PodConfig {
-            uid: self.uid.clone(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            host_network: self.host_network,
-            grace: Duration::from_millis(self.grace_millis),
-        }
+        PodRecord { pod: KeptPod::new(FORMAT, config, ip), containers: BTreeMap::new() }
     }
 
     /// Its containers as the kubelet sees them.
     pub(super) fn statuses(&self) -> Vec<ContainerStatus> {
-        self.containers.iter().map(|(name, run)| run.status(&self.uid, name)).collect()
+        self.containers.iter().map(|(name, run)| run.status(&self.pod.uid, name)).collect()
     }
 }
 

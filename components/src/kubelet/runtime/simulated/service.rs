@@ -16,11 +16,12 @@ use std::{
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use tokio::{sync::watch, task::spawn_blocking};
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     super::{
+        kept::blocking,
         process::record::{self as files, Durability},
         seam::{
             ContainerConfig, ContainerStatus, ExecOutput, Interaction, PodConfig, PodFound, Ports, PullError, Runtime,
@@ -88,8 +89,8 @@ impl SimulatedRuntime {
         let place = folder.clone();
         let found = blocking("read the simulated pods", move || find(&place)).await?;
         let mut addresses = Addresses::of_node(node_name);
-        for record in found.iter().filter(|record| !record.host_network) {
-            addresses.keep(record.ip);
+        for record in found.iter().filter(|record| !record.pod.host_network) {
+            addresses.keep(record.pod.ip);
         }
         let picture = Mutex::new(Picture { pods: HashMap::new(), addresses });
         let shared = Arc::new(Shared { folder, host_ip, clock, picture });
@@ -106,7 +107,7 @@ impl SimulatedRuntime {
                 for (name, end) in due {
                     shared.wait_for(&mut pod, name, end);
                 }
-                picture.pods.insert(pod.record.uid.clone(), pod);
+                picture.pods.insert(pod.record.pod.uid.clone(), pod);
             }
         }
         Ok(SimulatedRuntime { shared })
@@ -124,7 +125,7 @@ impl Shared {
     }
 
     async fn keep(&self, record: PodRecord) -> Result<(), RuntimeError> {
-        let path = self.file(&record.uid);
+        let path = self.file(&record.pod.uid);
         let write = move || files::write(&path, &record, Durability::Written);
         blocking("write the pod's record", write).await
     }
@@ -132,7 +133,7 @@ impl Shared {
     /// Has the end of a container come at its time.
     fn wait_for(self: &Arc<Self>, pod: &mut Pod, container: String, end: End) {
         let left = Duration::try_from(end.at.duration_since(self.clock.now())).unwrap_or_default();
-        let (shared, uid, name) = (Arc::downgrade(self), pod.record.uid.clone(), container.clone());
+        let (shared, uid, name) = (Arc::downgrade(self), pod.record.pod.uid.clone(), container.clone());
         let task = tokio::spawn(async move {
             tokio::time::sleep(left).await;
             if let Some(shared) = Weak::upgrade(&shared) {
@@ -195,7 +196,7 @@ impl Runtime for SimulatedRuntime {
 
     async fn pods(&self) -> Result<Vec<PodFound>, RuntimeError> {
         let picture = self.shared.picture.lock();
-        let found = |pod: &Pod| PodFound { config: pod.record.config(), ip: pod.record.ip.to_string() };
+        let found = |pod: &Pod| PodFound { config: pod.record.pod.config(), ip: pod.record.pod.ip.to_string() };
         Ok(picture.pods.values().map(found).collect())
     }
 
@@ -203,7 +204,7 @@ impl Runtime for SimulatedRuntime {
         let record = {
             let mut picture = self.shared.picture.lock();
             if let Some(known) = picture.pods.get(&pod.uid) {
-                return Ok(known.record.ip.to_string());
+                return Ok(known.record.pod.ip.to_string());
             }
             let ip = if pod.host_network { Some(self.shared.host_ip) } else { picture.addresses.take() };
             let none = || RuntimeError::Unsupported("the node's network has no address left".into());
@@ -211,7 +212,7 @@ impl Runtime for SimulatedRuntime {
             picture.pods.insert(pod.uid.clone(), Pod::new(record.clone()));
             record
         };
-        let ip = record.ip.to_string();
+        let ip = record.pod.ip.to_string();
         self.shared.keep(record).await?;
         Ok(ip)
     }
@@ -306,9 +307,9 @@ impl Runtime for SimulatedRuntime {
         .await?;
         let mut picture = self.shared.picture.lock();
         if let Some(pod) = picture.pods.remove(uid)
-            && !pod.record.host_network
+            && !pod.record.pod.host_network
         {
-            picture.addresses.give_back(pod.record.ip);
+            picture.addresses.give_back(pod.record.pod.ip);
         }
         Ok(())
     }
@@ -328,9 +329,9 @@ fn find(folder: &Path) -> io::Result<Vec<PodRecord>> {
             continue;
         }
         match files::read::<PodRecord>(&path) {
-            Ok(Some(record)) if record.format == FORMAT => found.push(record),
+            Ok(Some(record)) if record.pod.format == FORMAT => found.push(record),
             Ok(Some(record)) => {
-                let message = format!("{}: format {} is not known", path.display(), record.format);
+                let message = format!("{}: format {} is not known", path.display(), record.pod.format);
                 return Err(io::Error::new(io::ErrorKind::Unsupported, message));
             }
             Ok(None) => {}
@@ -346,14 +347,6 @@ fn find(folder: &Path) -> io::Result<Vec<PodRecord>> {
 
 fn later(from: Timestamp, by: Duration) -> Timestamp {
     SignedDuration::try_from(by).ok().and_then(|by| from.checked_add(by).ok()).unwrap_or(Timestamp::MAX)
-}
-
-async fn blocking<T: Send + 'static>(
-    what: &'static str,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, RuntimeError> {
-    let outcome = spawn_blocking(work).await.map_err(io::Error::other).and_then(|outcome| outcome);
-    outcome.map_err(|source| RuntimeError::Io { what, source })
 }
 
 #[cfg(test)]
