@@ -87,9 +87,32 @@ async fn commands_run_in_containers() -> anyhow::Result<()> {
     })
     .await;
 
-    let refused = shell.output(&["get", "--raw", "/api/v1/namespaces/default/pods/web/proxy/"]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("pods/proxy is not served"), "{said}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_passed_on_to_pods() -> anyhow::Result<()> {
+    if !kubectl_is_there() {
+        return Ok(());
+    }
+    let shell = Shell::start(&["--nodes", "1"])?;
+    shell.apply(PODS);
+    shell.apply(
+        "{apiVersion: v1, kind: Service, metadata: {name: web}, \
+         spec: {selector: {of: web}, ports: [{name: http, port: 8080, targetPort: 80}]}}",
+    );
+    shell.wait_ready(2).await;
+    assert!(shell.output(&["label", "pod", "web", "of=web"]).status.success());
+    let raw = |path: &str| {
+        let output = shell.output(&["get", "--raw", &format!("/api/v1/namespaces/default/{path}")]);
+        String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr }).into_owned()
+    };
+    for path in ["pods/web/proxy/", "pods/web:80/proxy/", "services/web:8080/proxy/", "services/web:http/proxy/"] {
+        assert!(raw(path).starts_with("Hello MyApp"), "{path}: {}", raw(path));
+    }
+    let told = raw("pods/web:9999/proxy/");
+    assert!(told.contains("ServiceUnavailable") && told.contains("error forwarding port 9999"), "{told}");
+    assert!(raw("services/nosuch:80/proxy/").contains("services \"nosuch\" not found"));
     Ok(())
 }
 

@@ -29,6 +29,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("storage/v1", "api/storage/v1/types.go"),
     ("resource/v1", "api/resource/v1/types.go"),
     ("rbac/v1", "api/rbac/v1/types.go"),
+    ("certificates/v1", "api/certificates/v1/types.go"),
     ("authentication/v1", "api/authentication/v1/types.go"),
     ("authorization/v1", "api/authorization/v1/types.go"),
     // Two files, one table.
@@ -54,6 +55,8 @@ const ROOTS: &[&str] = &[
     "core/v1.ReplicationController",
     "core/v1.PersistentVolume",
     "core/v1.PersistentVolumeClaim",
+    "core/v1.ComponentStatus",
+    "certificates/v1.CertificateSigningRequest",
     "apps/v1.DaemonSet",
     "apps/v1.StatefulSet",
     "apps/v1.ControllerRevision",

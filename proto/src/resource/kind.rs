@@ -51,6 +51,8 @@ pub enum Storage {
     View,
     /// Nothing: an object is answered at its creation, and not kept.
     Nothing,
+    /// Nothing: objects are made out of how things stand when they are read.
+    Computed,
 }
 
 /// A row of a kind that lives in namespaces.
@@ -123,6 +125,12 @@ impl Kind {
         self
     }
 
+    /// Made when it is read, and not kept.
+    pub(super) const fn computed(mut self) -> Kind {
+        self.storage = Storage::Computed;
+        self
+    }
+
     pub(super) const fn categories(mut self, categories: &'static [&'static str]) -> Kind {
         self.categories = categories;
         self
@@ -138,6 +146,7 @@ impl Kind {
     pub fn verbs(&self) -> &'static [&'static str] {
         match self.storage {
             Storage::Nothing => &["create"],
+            Storage::Computed => &["get", "list"],
             _ if self.deletes_collections => {
                 &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
             }

@@ -5,6 +5,7 @@ use super::kind::{Kind, cluster, namespaced};
 /// Every kind.
 pub const KINDS: &[Kind] = &[
     namespaced("", "v1", "Binding", "binding", "bindings", "/registry/bindings/").unkept(),
+    cluster("", "v1", "ComponentStatus", "componentstatus", "componentstatuses", "").short(&["cs"]).computed(),
     namespaced("", "v1", "ConfigMap", "configmap", "configmaps", "/registry/configmaps/").short(&["cm"]),
     namespaced("", "v1", "Endpoints", "endpoints", "endpoints", "/registry/services/endpoints/").short(&["ep"]),
     namespaced("", "v1", "Event", "event", "events", "/registry/events/").short(&["ev"]),
@@ -128,6 +129,16 @@ pub const KINDS: &[Kind] = &[
         .with(&["status"])
         .categories(&["all"]),
     namespaced("batch", "v1", "Job", "job", "jobs", "/registry/jobs/").with(&["status"]).categories(&["all"]),
+    cluster(
+        "certificates.k8s.io",
+        "v1",
+        "CertificateSigningRequest",
+        "certificatesigningrequest",
+        "certificatesigningrequests",
+        "/registry/certificatesigningrequests/",
+    )
+    .short(&["csr"])
+    .with(&["approval", "status"]),
     namespaced("coordination.k8s.io", "v1", "Lease", "lease", "leases", "/registry/leases/"),
     namespaced(
         "discovery.k8s.io",

@@ -8,7 +8,7 @@ use listwatch_proto::resource::{Object, Reason, Status};
 
 use super::node::{self, NodeAuthorizer};
 use super::rbac::{self, PolicyCache, Rule};
-use super::{Authenticator, review, service_account};
+use super::{Authenticator, certificates, review, service_account};
 use crate::registry::{
     AdmissionPlugin, Attributes, Change, Decision, Registry, RequestContext, Security, Store, Target, User,
 };
@@ -145,6 +145,7 @@ impl Security for Authorizer {
         if registry.runs(AdmissionPlugin::NodeRestriction) {
             node::admit(registry, user, change).await?;
         }
+        certificates::admit(self, registry, user, change).await?;
         if self.modes.contains(&AuthorizationMode::Rbac) {
             rbac::admit(&self.policy, registry, user, change).await?;
         }

@@ -17,6 +17,7 @@ mod asked;
 mod audit;
 mod authenticator;
 mod authorizer;
+mod certificates;
 mod claims;
 mod gate;
 mod impersonation;

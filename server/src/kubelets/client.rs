@@ -92,6 +92,20 @@ impl Kubelets {
         Ok(Answer { body, _connection: connection })
     }
 
+    /// Gets a path from a node's kubelet, whatever it answers.
+    ///
+    /// # Errors
+    /// `ServiceUnavailable` if the kubelet is away or is not who it should be.
+    pub(crate) async fn pass(
+        &self,
+        endpoint: &Endpoint,
+        path: &str,
+    ) -> Result<(http::response::Parts, Answer), Status> {
+        let (response, connection) = self.ask(endpoint, path, HeaderMap::new()).await?;
+        let (head, body) = response.into_parts();
+        Ok((head, Answer { body, _connection: connection }))
+    }
+
     /// Opens a connection of another protocol to a node's kubelet; `handshake` asks for it.
     ///
     /// # Errors
@@ -163,7 +177,7 @@ impl Kubelets {
 }
 
 /// The answer of a server that has nothing to show to kubelets.
-pub(super) fn no_way() -> Status {
+pub(crate) fn no_way() -> Status {
     let message = "this server has nothing to show to kubelets: start it with --kubelet-client-certificate, \
                    --kubelet-client-key and --kubelet-certificate-authority";
     Status::new(Reason::ServiceUnavailable, message)
@@ -220,6 +234,11 @@ impl Endpoint {
 }
 
 impl Upgraded {
+    /// The connection alone, with what drives it.
+    pub(super) fn into_parts(self) -> (TokioIo<hyper::upgrade::Upgraded>, AbortOnDropHandle<()>) {
+        (self.stream, self._connection)
+    }
+
     /// What the kubelet has answered to the handshake.
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers

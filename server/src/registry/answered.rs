@@ -57,7 +57,7 @@ impl StoredObject {
 
 /// Refuses to read or change what is not kept.
 pub(super) fn is_kept(target: &Target) -> Result<(), Status> {
-    if target.kind.storage == Storage::Nothing {
+    if matches!(target.kind.storage, Storage::Nothing | Storage::Computed) {
         let why = "the server does not allow this method on the requested resource";
         return Err(Status::new(Reason::MethodNotAllowed, why));
     }

@@ -97,6 +97,7 @@ impl Registry {
     ) -> Result<StoredObject, Status> {
         let rules = strategy(kind);
         self.fill_in(rules, &mut object);
+        rules.name_requester(&mut object, &context.user);
         let prefix = generated_prefix(&object);
         let mut places = self.admit_into_place(kind, &object).await?;
         self.admit(kind, &mut object).await?;

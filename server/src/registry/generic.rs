@@ -184,6 +184,9 @@ impl Registry {
         min_revision: i64,
     ) -> Result<StoredObject, Status> {
         self.ready().await?;
+        if target.kind.storage == Storage::Computed && !target.name.is_empty() {
+            return self.computed(target).await;
+        }
         let target = named(target)?;
         match target.subresource.as_str() {
             "scale" => Box::pin(self.get_scale(&target, min_revision)).await,
@@ -205,6 +208,9 @@ impl Registry {
         options: &ListOptions,
     ) -> Result<ListPage, Status> {
         self.ready().await?;
+        if target.kind.storage == Storage::Computed {
+            return self.all_computed(target, options).await;
+        }
         collection(target)?;
         self.list_objects(target, options).await
     }

@@ -22,6 +22,7 @@ mod body;
 mod bootstrap;
 mod cache;
 mod claims;
+mod computed;
 mod continue_token;
 mod create;
 mod current;
@@ -66,6 +67,7 @@ pub(crate) use custom::Kinds;
 pub(crate) use delete_options::is_dry_run;
 pub use engine_store::EngineStore;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
+pub(crate) use kinds::certificate_organizations;
 pub use kinds::{AddressRange, Pools};
 #[cfg(test)]
 pub(crate) use memory_store::MemoryStore;

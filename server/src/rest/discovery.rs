@@ -92,7 +92,7 @@ fn legacy(kinds: &Kinds, kind: &'static Kind) -> Vec<Value> {
         "name": kind.plural, "singularName": kind.singular, "namespaced": kind.namespaced, "kind": kind.kind,
         "verbs": verbs(kinds, kind),
     });
-    if kind.storage != Storage::Nothing {
+    if matches!(kind.storage, Storage::Own | Storage::View) {
         main["storageVersionHash"] = storage_hash(kind).into();
     }
     if !kind.short_names.is_empty() {

@@ -23,7 +23,7 @@ use super::query::{Query, Read};
 use super::table::Carried;
 use super::times::RequestTimes;
 use super::watch::{self, Shown};
-use super::{answer, body, discovery, health, list, log, openapi, plain, stream};
+use super::{answer, body, discovery, health, list, log, openapi, plain, proxy, stream};
 use crate::kubelets::Kubelets;
 use crate::registry::{Kinds, Registry, RequestContext, Target, protobuf_write};
 use crate::storage::Engine;
@@ -211,17 +211,23 @@ impl Serving {
             .get::<Arc<RequestContext>>()
             .cloned()
             .ok_or_else(|| Status::internal("the request has not been authenticated"))?;
+        if target.subresource == "proxy" {
+            let kubelets = kubelets.as_ref();
+            return Box::pin(proxy::proxy(registry, &context, kubelets, target, request, stopping.clone())).await;
+        }
         let has_protobuf = protobuf_write::has(&target.kind.api_version(), target.kind.kind);
         let form = negotiate::form_of(request.headers(), has_protobuf)?;
         let carried =
             if form.shape == Shape::Table { Carried::read(query.include_object())? } else { Carried::Metadata };
         let ask = Ask { registry, context: &context, target, query, form, carried };
         let is_collection = target.name.is_empty();
-        if target.kind.storage == Storage::Nothing && (*request.method() != Method::POST || !is_collection) {
+        let is_answered = match target.kind.storage {
+            Storage::Nothing => *request.method() == Method::POST && is_collection,
+            Storage::Computed => *request.method() == Method::GET && !watched && !query.flag("watch").unwrap_or(false),
+            Storage::Own | Storage::View => true,
+        };
+        if !is_answered {
             return Err(not_allowed());
-        }
-        if target.subresource == "proxy" {
-            return Err(Box::pin(stream::no_proxy(registry, &context, target)).await);
         }
         // Each verb apart: the future of a request is moved several times on its way, and must not be as large as the
         // largest of them.

@@ -24,6 +24,7 @@ mod openapi;
 mod path;
 mod plain;
 mod pretty;
+mod proxy;
 mod query;
 mod stream;
 mod table;

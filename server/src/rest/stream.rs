@@ -1,4 +1,4 @@
-//! `exec`, `attach` and `portforward` of pods: a client's WebSocket through to the kubelet; and `proxy`, which is refused.
+//! `exec`, `attach` and `portforward` of pods: a client's WebSocket through to the kubelet.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use hyper_util::rt::TokioIo;
-use listwatch_proto::resource::{Reason, Status};
+use listwatch_proto::resource::Status;
 use tokio_util::sync::CancellationToken;
 
 use super::query::Query;
@@ -79,27 +79,6 @@ fn stream_query(target: &Target, query: &Query) -> Result<StreamQuery, Status> {
             Ok(StreamQuery::PortForward(ports))
         }
     }
-}
-
-/// What a request to be passed on is told: there is nobody to pass it on to, or it is not done.
-pub(super) async fn no_proxy(registry: &Registry, context: &RequestContext, target: &Target) -> Status {
-    if target.kind.kind == "Pod" {
-        // NAME, NAME:PORT or SCHEME:NAME:PORT.
-        let name = match target.name.split(':').collect::<Vec<_>>()[..] {
-            [_, name, _] | [name, ..] => name,
-            [] => "",
-        };
-        let whole = Target::object(target.kind, &target.namespace, name);
-        match registry.get(context, &whole, 0).await {
-            Err(status) => return status,
-            Ok(pod) if pod.object().text(&["status", "podIP"]).is_empty() => {
-                return Status::bad_request("address not allowed");
-            }
-            Ok(_) => {}
-        }
-    }
-    let (plural, instead) = (target.kind.plural, "forward a port of a pod instead (kubectl port-forward)");
-    Status::new(Reason::MethodNotAllowed, format!("{plural}/proxy is not served: {instead}"))
 }
 
 /// The kubelet's answer, as far as it is the handshake.

@@ -6,6 +6,12 @@ use std::str::FromStr;
 /// A plugin that can be switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdmissionPlugin {
+    /// Who approves a request for a certificate may do so for its signer.
+    CertificateApproval,
+    /// Who issues a certificate may sign as its signer.
+    CertificateSigning,
+    /// Nobody asks for a certificate of those who may do everything.
+    CertificateSubjectRestriction,
     /// An ingress that names no class gets the default one.
     DefaultIngressClass,
     /// A claim that names no class gets the default one.
@@ -27,7 +33,10 @@ pub enum AdmissionPlugin {
 }
 
 /// Every plugin, with its name.
-const PLUGINS: [(AdmissionPlugin, &str); 9] = [
+const PLUGINS: [(AdmissionPlugin, &str); 12] = [
+    (AdmissionPlugin::CertificateApproval, "CertificateApproval"),
+    (AdmissionPlugin::CertificateSigning, "CertificateSigning"),
+    (AdmissionPlugin::CertificateSubjectRestriction, "CertificateSubjectRestriction"),
     (AdmissionPlugin::DefaultIngressClass, "DefaultIngressClass"),
     (AdmissionPlugin::DefaultStorageClass, "DefaultStorageClass"),
     (AdmissionPlugin::LimitRanger, "LimitRanger"),

@@ -4,8 +4,8 @@ use listwatch_proto::resource::Kind;
 
 use super::strategy::Strategy;
 use super::{
-    apps, autoscaling, batch, coordination, core, discovery, events, extensions, networking, policy, rbac, resource,
-    review, runtime, scheduling, storage,
+    apps, autoscaling, batch, certificates, coordination, core, discovery, events, extensions, networking, policy,
+    rbac, resource, review, runtime, scheduling, storage,
 };
 use crate::registry::custom::custom;
 
@@ -21,6 +21,7 @@ pub(crate) fn strategy(kind: &'static Kind) -> &'static dyn Strategy {
         "authentication.k8s.io" | "authorization.k8s.io" => review::strategy(kind.kind),
         "autoscaling" => autoscaling::strategy(kind.version, kind.kind),
         "batch" => batch::strategy(kind.kind),
+        "certificates.k8s.io" => certificates::strategy(kind.kind),
         "coordination.k8s.io" => coordination::strategy(kind.kind),
         "discovery.k8s.io" => discovery::strategy(kind.kind),
         "events.k8s.io" => events::strategy(kind.kind),

@@ -7,8 +7,8 @@ use super::view::View;
 use super::vocabulary::faults::Faults;
 use super::vocabulary::metadata::OwnMetadata;
 use super::vocabulary::names;
-use crate::registry::Propagation;
 use crate::registry::table::{Cell, Column};
+use crate::registry::{Propagation, User};
 
 /// Which part of an object a write may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,9 @@ pub(crate) trait Strategy: Send + Sync {
     fn prepare_create(&self, _object: &mut Object) -> Result<(), String> {
         Ok(())
     }
+
+    /// Writes down who asks for a new object, where the kind keeps that.
+    fn name_requester(&self, _object: &mut Object, _user: &User) {}
 
     /// Brings a new object that has been found valid into the form in which it is read.
     fn canonicalize(&self, _object: &mut Object) {}

@@ -20,6 +20,7 @@ const TABLES: &[&str] = &[
     include_str!("tables/storage_v1.txt"),
     include_str!("tables/resource_v1.txt"),
     include_str!("tables/rbac_v1.txt"),
+    include_str!("tables/certificates_v1.txt"),
     include_str!("tables/authentication_v1.txt"),
     include_str!("tables/authorization_v1.txt"),
     include_str!("tables/apiextensions_v1.txt"),

@@ -3,6 +3,7 @@
 use super::strategy::Strategy;
 
 mod binding;
+mod component_status;
 mod config_map;
 mod endpoints;
 pub(super) mod event;
@@ -27,6 +28,7 @@ use storage::{STORAGE_CLASS, protect, storage_class_annotation};
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {
     Some(match kind {
         "Binding" => &binding::BindingStrategy,
+        "ComponentStatus" => &component_status::ComponentStatusStrategy,
         "ConfigMap" => &config_map::ConfigMapStrategy,
         "Endpoints" => &endpoints::EndpointsStrategy,
         "Event" => &event::EventStrategy,

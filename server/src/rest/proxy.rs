@@ -1,0 +1,520 @@
+//! `proxy` of pods, services and nodes: a request is passed on to a port of a pod, or to the kubelet of a node.
+//!
+//! Invariants: a pod is reached through its kubelet, never by an address out of an object; what proves who the client is
+//! stays here; an answer is handed on piece by piece, as it comes.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use futures::{StreamExt, stream};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use listwatch_proto::resource::{Kind, Object, Reason, Status};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::door::not_allowed;
+use crate::kubelets::{Endpoint, Kubelets, PortStream, open_port};
+use crate::registry::{ListOptions, Registry, RequestContext, Target};
+use crate::transport::Peer;
+
+/// Methods that are passed on (Kubernetes 1.36).
+const METHODS: [Method; 7] =
+    [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
+/// Headers that concern one connection and not what is asked (RFC 9110), and those that prove who asks.
+const NOT_PASSED: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "authorization",
+];
+
+/// Where a request is passed on to.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// A port of a pod.
+    Pod(Target, u16),
+    /// The kubelet of this node.
+    Node(String),
+}
+
+/// What a request names: `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`.
+#[derive(Debug, PartialEq, Eq)]
+struct Named<'a> {
+    name: &'a str,
+    port: &'a str,
+}
+
+/// Passes a request on.
+pub(super) async fn proxy(
+    registry: &Registry,
+    context: &RequestContext,
+    kubelets: Option<&Arc<Kubelets>>,
+    target: &Target,
+    request: Request,
+    stopping: CancellationToken,
+) -> Result<Response, Status> {
+    if !METHODS.contains(request.method()) {
+        return Err(not_allowed());
+    }
+    let place = match target.kind.kind {
+        "Pod" => place_of_pod(registry, context, target).await?,
+        "Service" => place_of_service(registry, context, target).await?,
+        _ => place_of_node(target)?,
+    };
+    let (base, rest) = split(request.uri().path());
+    let is_upgrade = request.headers().contains_key(header::UPGRADE);
+    if rest.is_empty() && !is_upgrade && matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(moved(request.uri()));
+    }
+    let path = match request.uri().query() {
+        Some(query) => format!("/{}?{query}", rest.trim_start_matches('/')),
+        None => format!("/{}", rest.trim_start_matches('/')),
+    };
+    let base = base.to_owned();
+    match place {
+        Place::Pod(pod, port) => {
+            let stream = open_port(registry, context, kubelets, &pod, port).await?;
+            pass(stream, request, &path, &base, stopping).await
+        }
+        Place::Node(node) => {
+            if *request.method() != Method::GET || is_upgrade {
+                let why =
+                    "proxy of nodes passes on plain GET only; commands and ports of pods have their own subresources";
+                return Err(Status::new(Reason::MethodNotAllowed, why));
+            }
+            pass_to_kubelet(registry, context, kubelets, &node, &path, stopping).await
+        }
+    }
+}
+
+/// A path up to `proxy`, and what stands behind it.
+fn split(path: &str) -> (&str, &str) {
+    const PART: &str = "/proxy";
+    // The first segment of that name behind the object's: names before it may be called so too.
+    let parts: Vec<&str> = path.split('/').collect();
+    let names = if parts.get(3) == Some(&"namespaces") { 7 } else { 5 };
+    let length: usize = parts.iter().take(names + 1).map(|part| part.len() + 1).sum::<usize>().saturating_sub(1);
+    let (head, rest) = path.split_at(length.min(path.len()));
+    debug_assert!(head.ends_with(PART) || !path.contains(PART));
+    (head, rest)
+}
+
+/// An empty path is the directory: relative links in what is found there must stay below it.
+fn moved(uri: &Uri) -> Response {
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
+    if let Ok(to) = HeaderValue::from_str(&format!("{}/{query}", uri.path())) {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
+    response
+}
+
+impl<'a> Named<'a> {
+    fn read(id: &'a str, what: &str) -> Result<Self, Status> {
+        let (scheme, name, port) = match id.split(':').collect::<Vec<_>>()[..] {
+            [name] => ("", name, ""),
+            [name, port] => ("", name, port),
+            [scheme, name, port] => (scheme, name, port),
+            _ => ("?", "", ""),
+        };
+        match scheme {
+            _ if name.is_empty() => Err(Status::bad_request(format!("invalid {what} request {id:?}"))),
+            "" | "http" => Ok(Named { name, port }),
+            "https" => Err(Status::bad_request(format!(
+                "{id:?}: proxy passes requests on in plain HTTP only; use kubectl port-forward for a port that speaks TLS"
+            ))),
+            _ => Err(Status::bad_request(format!("invalid {what} request {id:?}"))),
+        }
+    }
+}
+
+async fn place_of_pod(registry: &Registry, context: &RequestContext, target: &Target) -> Result<Place, Status> {
+    let named = Named::read(&target.name, "pod")?;
+    let whole = Target::object(target.kind, &target.namespace, named.name);
+    let pod = registry.get(context, &whole, 0).await?;
+    let port = pod_port(pod.object(), named.port)?;
+    if pod.object().text(&["status", "podIP"]).is_empty() {
+        return Err(Status::bad_request("address not allowed"));
+    }
+    Ok(Place::Pod(whole, port))
+}
+
+/// The port that is named, or the first that a container names.
+fn pod_port(pod: &Object, named: &str) -> Result<u16, Status> {
+    if named.is_empty() {
+        let containers = pod.at(&["spec", "containers"]).and_then(Value::as_array);
+        let first =
+            containers.into_iter().flatten().find_map(|container| container["ports"][0]["containerPort"].as_u64());
+        return Ok(first.and_then(|port| u16::try_from(port).ok()).unwrap_or(80));
+    }
+    named
+        .parse()
+        .ok()
+        .filter(|port| *port > 0)
+        .ok_or_else(|| Status::bad_request(format!("the port of a pod is a number from 1 to 65535, not {named:?}")))
+}
+
+async fn place_of_service(registry: &Registry, context: &RequestContext, target: &Target) -> Result<Place, Status> {
+    let named = Named::read(&target.name, "service")?;
+    let none = |what: String| Status::new(Reason::ServiceUnavailable, what);
+    let whole = Target::object(target.kind, &target.namespace, named.name);
+    let service = registry.get(context, &whole, 0).await?;
+    let service = service.object();
+    let port = match named.port.parse::<i64>() {
+        Ok(number) => service_port(service, number)
+            .ok_or_else(|| none(format!("no service port {number} found for service {:?}", named.name)))?,
+        Err(_) => named.port.to_owned(),
+    };
+    let kind = |name: &str| Kind::by_api_version("v1", name).ok_or_else(|| Status::internal(format!("no {name}")));
+    let (endpoints, pods) = (kind("Endpoints")?, kind("Pod")?);
+    let known = match registry.get(context, &Target::object(endpoints, &target.namespace, named.name), 0).await {
+        Ok(known) => known.object().at(&["subsets"]).and_then(Value::as_array).cloned().unwrap_or_default(),
+        Err(status) if status.reason == Reason::NotFound => Vec::new(),
+        Err(status) => return Err(status),
+    };
+    if known.is_empty() {
+        // Pods of process nodes have loopback addresses, which endpoints may not name: the selector finds them.
+        let found = selected(registry, context, service, pods, &port).await?;
+        return found.ok_or_else(|| none(format!("no endpoints available for service {:?}", named.name)));
+    }
+    for (name, address, number) in candidates(&known, &port, &target.namespace) {
+        let pod = Target::object(pods, &target.namespace, name);
+        // Only to addresses that are pods', and still theirs.
+        if let Ok(found) = registry.get(context, &pod, 0).await
+            && has_address(found.object(), &address)
+        {
+            return Ok(Place::Pod(pod, number));
+        }
+    }
+    Err(none(format!("no endpoints available for service {:?}", target.name)))
+}
+
+/// A port of a pod that is ready and that a service selects, by chance.
+async fn selected(
+    registry: &Registry,
+    context: &RequestContext,
+    service: &Object,
+    pods: &'static Kind,
+    port: &str,
+) -> Result<Option<Place>, Status> {
+    let Some(Value::Object(labels)) = service.at(&["spec", "selector"]).filter(|own| **own != Value::Null) else {
+        return Ok(None);
+    };
+    let label = |(key, value): (&String, &Value)| format!("{key}={}", value.as_str().unwrap_or_default());
+    let label_selector = labels.iter().map(label).collect::<Vec<_>>().join(",");
+    let options = ListOptions { label_selector, ..ListOptions::default() };
+    let page = registry.list(context, &Target::collection(pods, service.namespace()), &options).await?;
+    let ready = page.items.iter().filter(|pod| is_ready(pod.object()));
+    let mut found: Vec<Place> = ready
+        .filter_map(|pod| {
+            let number = target_port(service, pod.object(), port)?;
+            Some(Place::Pod(Target::object(pods, service.namespace(), pod.name()), number))
+        })
+        .collect();
+    if found.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(found.swap_remove(rand::random_range(0..found.len()))))
+}
+
+fn is_ready(pod: &Object) -> bool {
+    let conditions = pod.at(&["status", "conditions"]).and_then(Value::as_array);
+    let ready = |own: &Value| own["type"] == "Ready" && own["status"] == "True";
+    !pod.is_terminating() && conditions.into_iter().flatten().any(ready)
+}
+
+/// The number that a port of a service has in a pod.
+fn target_port(service: &Object, pod: &Object, port: &str) -> Option<u16> {
+    let ports = service.at(&["spec", "ports"]).and_then(Value::as_array);
+    let own = ports.into_iter().flatten().find(|own| own["name"].as_str().unwrap_or_default() == port)?;
+    let number = |value: &Value| value.as_u64().and_then(|number| u16::try_from(number).ok());
+    match &own["targetPort"] {
+        Value::Null => number(&own["port"]),
+        Value::String(name) => {
+            let containers = pod.at(&["spec", "containers"]).and_then(Value::as_array);
+            let ports = containers.into_iter().flatten().flat_map(|container| container["ports"].as_array());
+            ports.flatten().find(|port| port["name"] == name.as_str()).and_then(|port| number(&port["containerPort"]))
+        }
+        value => number(value),
+    }
+}
+
+/// The name of the port of this number.
+fn service_port(service: &Object, number: i64) -> Option<String> {
+    let ports = service.at(&["spec", "ports"]).and_then(Value::as_array);
+    let port = ports.into_iter().flatten().find(|port| port["port"].as_i64() == Some(number))?;
+    Some(port["name"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Pods behind a port, with address and port number, from a place by chance on.
+fn candidates(subsets: &[Value], port: &str, namespace: &str) -> Vec<(String, String, u16)> {
+    let mut found = Vec::new();
+    for subset in subsets {
+        let ports = subset["ports"].as_array().into_iter().flatten();
+        let number =
+            ports.filter(|own| own["name"].as_str().unwrap_or_default() == port).find_map(|own| own["port"].as_u64());
+        let Some(number) = number.and_then(|number| u16::try_from(number).ok()) else { continue };
+        for address in subset["addresses"].as_array().into_iter().flatten() {
+            let of = &address["targetRef"];
+            if of["kind"] == "Pod" && of["namespace"] == namespace {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                found.push((text(&of["name"]), text(&address["ip"]), number));
+            }
+        }
+    }
+    if !found.is_empty() {
+        let start = rand::random_range(0..found.len());
+        found.rotate_left(start);
+    }
+    found
+}
+
+fn has_address(pod: &Object, address: &str) -> bool {
+    let all = pod.at(&["status", "podIPs"]).and_then(Value::as_array);
+    pod.text(&["status", "podIP"]) == address || all.into_iter().flatten().any(|own| own["ip"] == address)
+}
+
+fn place_of_node(target: &Target) -> Result<Place, Status> {
+    let named = Named::read(&target.name, "node")?;
+    Ok(Place::Node(named.name.to_owned()))
+}
+
+/// What is passed on of a client's headers.
+fn passed(headers: &HeaderMap, is_upgrade: bool) -> HeaderMap {
+    let mut passed = HeaderMap::new();
+    for (name, value) in headers {
+        let is_kept = match name.as_str() {
+            "upgrade" | "connection" => is_upgrade,
+            name => !NOT_PASSED.contains(&name) && !name.starts_with("impersonate-"),
+        };
+        if is_kept {
+            passed.append(name.clone(), value.clone());
+        }
+    }
+    passed
+}
+
+/// Tells who asked for what, as proxies do.
+fn forwarded(headers: &mut HeaderMap, base: &str, path: &str) {
+    let host = headers.get(header::HOST).cloned();
+    let mut put = |name: &'static str, value: Option<HeaderValue>| {
+        if let Some(value) = value {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    let asked = path.split('?').next().unwrap_or_default();
+    put("x-forwarded-uri", HeaderValue::from_str(&format!("{base}{asked}")).ok());
+    put("x-forwarded-host", host);
+    put("x-forwarded-proto", Some(HeaderValue::from_static("https")));
+}
+
+/// The kubelet's own reason, or else what the connection died of.
+fn unreachable_service(error: &hyper::Error, failure: &OnceLock<String>) -> Status {
+    let why = failure.get().cloned().unwrap_or_else(|| error.to_string());
+    Status::new(Reason::ServiceUnavailable, format!("error trying to reach service: {why}"))
+}
+
+/// Passes a request on over a connection of its own.
+async fn pass(
+    stream: PortStream,
+    request: Request,
+    path: &str,
+    base: &str,
+    stopping: CancellationToken,
+) -> Result<Response, Status> {
+    let PortStream { bytes, carrier, failure } = stream;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(bytes)).await.map_err(|e| unreachable_service(&e, &failure))?;
+    // Owned by the answer's body, or by the copying of an upgraded connection.
+    let driver = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
+        if let Err(error) = connection.with_upgrades().await {
+            tracing::debug!(%error, "a connection to a pod ended");
+        }
+        drop(carrier);
+    }));
+    let is_upgrade = request.headers().contains_key(header::UPGRADE);
+    let (mut parts, body) = request.into_parts();
+    let coming = is_upgrade.then(|| parts.extensions.remove::<hyper::upgrade::OnUpgrade>()).flatten();
+    let mut headers = passed(&parts.headers, is_upgrade);
+    forwarded(&mut headers, base, path);
+    if let Some(client) = parts.extensions.get::<Peer>()
+        && let Ok(address) = HeaderValue::from_str(&client.address.ip().to_string())
+    {
+        headers.append(HeaderName::from_static("x-forwarded-for"), address);
+    }
+    let mut onward = Request::builder().method(parts.method).uri(path).body(body);
+    if let Ok(onward) = &mut onward {
+        *onward.headers_mut() = headers;
+    }
+    let onward = onward.map_err(|error| Status::bad_request(format!("{path:?} cannot be asked for: {error}")))?;
+    let mut answer = sender.send_request(onward).await.map_err(|e| unreachable_service(&e, &failure))?;
+    let upgrades = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let pod_side = upgrades.then(|| hyper::upgrade::on(&mut answer));
+    let (head, body) = answer.into_parts();
+    if let (Some(pod_side), Some(client_side)) = (pod_side, coming) {
+        // Owned by the connection: it ends with either side, or with the server.
+        tokio::spawn(async move {
+            if let (Ok(pod), Ok(client)) = (pod_side.await, client_side.await) {
+                let (mut pod, mut client) = (TokioIo::new(pod), TokioIo::new(client));
+                tokio::select! {
+                    _ = tokio::io::copy_bidirectional(&mut client, &mut pod) => {}
+                    () = stopping.cancelled() => {}
+                }
+            }
+            drop(driver);
+        });
+        return Ok(Response::from_parts(answered(head, base, true), Body::empty()));
+    }
+    let pieces = stream::unfold((Body::new(body).into_data_stream(), driver), |(mut body, driver)| async {
+        body.next().await.map(|piece| (piece, (body, driver)))
+    });
+    let body = Body::from_stream(pieces.take_until(stopping.cancelled_owned()));
+    Ok(Response::from_parts(answered(head, base, false), body))
+}
+
+/// The head of an answer, as it is handed on: a place on the same host is a place below the base.
+fn answered(mut head: http::response::Parts, base: &str, is_upgrade: bool) -> http::response::Parts {
+    head.version = http::Version::default();
+    if !is_upgrade {
+        for name in NOT_PASSED {
+            head.headers.remove(name);
+        }
+    }
+    let place = head.headers.get(header::LOCATION).and_then(|place| place.to_str().ok());
+    if let Some(own) = place.filter(|place| place.starts_with('/') && !place.starts_with("//"))
+        && let Ok(below) = HeaderValue::from_str(&format!("{base}{own}"))
+    {
+        head.headers.insert(header::LOCATION, below);
+    }
+    head
+}
+
+async fn pass_to_kubelet(
+    registry: &Registry,
+    context: &RequestContext,
+    kubelets: Option<&Arc<Kubelets>>,
+    name: &str,
+    path: &str,
+    stopping: CancellationToken,
+) -> Result<Response, Status> {
+    let kind = Kind::by_api_version("v1", "Node").ok_or_else(|| Status::internal("nodes are not served"))?;
+    let node = registry.get(context, &Target::object(kind, "", name), 0).await?;
+    let endpoint = Endpoint::of(node.object())?;
+    let kubelets = kubelets.ok_or_else(crate::kubelets::no_way)?;
+    let (head, answer) = kubelets.pass(&endpoint, path).await?;
+    let pieces = stream::unfold(answer, |mut answer| async { answer.next().await.map(|piece| (piece, answer)) });
+    let body = Body::from_stream(pieces.take_until(stopping.cancelled_owned()));
+    Ok(Response::from_parts(answered(head, "", false), body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_path_is_cut_behind_the_object() {
+        for (path, base, rest) in [
+            ("/api/v1/namespaces/n/pods/proxy/proxy/a/proxy/b", "/api/v1/namespaces/n/pods/proxy/proxy", "/a/proxy/b"),
+            ("/api/v1/namespaces/n/services/s:80/proxy", "/api/v1/namespaces/n/services/s:80/proxy", ""),
+            ("/api/v1/nodes/n/proxy/", "/api/v1/nodes/n/proxy", "/"),
+        ] {
+            assert_eq!(split(path), (base, rest), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_named_is_read_or_refused() {
+        assert_eq!(Named::read("p", "pod"), Ok(Named { name: "p", port: "" }));
+        assert_eq!(Named::read("http:p:8080", "pod"), Ok(Named { name: "p", port: "8080" }));
+        for (wrong, why) in [
+            ("a:b:c:d", "invalid pod request \"a:b:c:d\""),
+            (":80", "invalid pod request \":80\""),
+            ("ftp:p:1", "invalid pod request \"ftp:p:1\""),
+        ] {
+            assert_eq!(Named::read(wrong, "pod").expect_err(wrong).message, why);
+        }
+        assert!(Named::read("https:p:443", "pod").expect_err("TLS").message.contains("port-forward"));
+    }
+
+    #[test]
+    fn what_proves_who_asks_is_not_passed_on() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer t"),
+            ("impersonate-user", "x"),
+            ("connection", "Upgrade"),
+            ("upgrade", "websocket"),
+            ("accept", "text/html"),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        let names = |headers: &HeaderMap| {
+            let mut names: Vec<String> = headers.keys().map(ToString::to_string).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(&passed(&headers, false)), ["accept"]);
+        assert_eq!(names(&passed(&headers, true)), ["accept", "connection", "upgrade"]);
+    }
+
+    #[test]
+    fn a_service_leads_to_pods_of_its_namespace() {
+        let subsets = json!([
+            {"ports": [{"name": "http", "port": 8080}, {"name": "other", "port": 1}],
+                "addresses": [{"ip": "127.5.0.1", "targetRef": {"kind": "Pod", "namespace": "n", "name": "a"}},
+                    {"ip": "127.0.0.1"}, {"ip": "1.2.3.4", "targetRef": {"kind": "Pod", "namespace": "x", "name": "b"}}]},
+            {"ports": [{"name": "other", "port": 2}], "addresses": [{"ip": "127.5.0.2"}]},
+        ]);
+        let found = candidates(subsets.as_array().expect("a list"), "http", "n");
+        assert_eq!(found, [("a".to_owned(), "127.5.0.1".to_owned(), 8080)]);
+        assert!(candidates(&[], "http", "n").is_empty());
+        let service = Object::from_value(json!({"spec": {"ports": [{"name": "http", "port": 80}, {"port": 81}]}}));
+        let service = service.expect("a map");
+        assert_eq!(service_port(&service, 80).as_deref(), Some("http"));
+        assert_eq!(service_port(&service, 81).as_deref(), Some(""));
+        assert_eq!(service_port(&service, 82), None);
+    }
+
+    #[test]
+    fn a_service_names_ports_of_its_pods_by_number_or_name() {
+        let object = |value: Value| Object::from_value(value).expect("a map");
+        let service = object(json!({"spec": {"ports": [
+            {"name": "a", "port": 80, "targetPort": "http"}, {"name": "b", "port": 81, "targetPort": 9000},
+            {"name": "c", "port": 82}, {"name": "d", "port": 83, "targetPort": "nosuch"}]}}));
+        let pod = object(json!({"spec": {"containers": [{"ports": [{"name": "http", "containerPort": 8080}]}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
+        let numbers: Vec<_> = ["a", "b", "c", "d", "e"].map(|port| target_port(&service, &pod, port)).into();
+        assert_eq!(numbers, [Some(8080), Some(9000), Some(82), None, None]);
+        assert!(is_ready(&pod) && !is_ready(&service));
+    }
+
+    #[test]
+    fn a_pod_says_which_port_is_meant() {
+        let pod = Object::from_value(json!({"spec": {"containers": [{}, {"ports": [{"containerPort": 8000}]}]}}));
+        let pod = pod.expect("a map");
+        assert_eq!(pod_port(&pod, "").expect("the first"), 8000);
+        assert_eq!(pod_port(&pod, "9000").expect("as named"), 9000);
+        assert_eq!(pod_port(&pod, "http").expect_err("a name").code, 400);
+    }
+
+    #[test]
+    fn places_on_the_same_host_stay_below_the_base() {
+        let head = |place: &'static str| {
+            Response::builder().header(header::LOCATION, place).body(()).expect("valid").into_parts().0
+        };
+        let place = |own| answered(head(own), "/base", false).headers[header::LOCATION].clone();
+        assert_eq!(place("/login"), "/base/login");
+        assert_eq!(place("https://elsewhere/login"), "https://elsewhere/login");
+        assert_eq!(place("//elsewhere/login"), "//elsewhere/login");
+    }
+}
