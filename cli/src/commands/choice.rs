@@ -7,25 +7,39 @@ use super::manifest::FileArgs;
 use super::selection::{Chosen, Found, Naming};
 use super::session::{Session, SessionArgs, parse_targets};
 
-/// Flags that choose objects.
+/// Flags that choose objects of a kind.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ChoiceArgs {
+    /// Only objects with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    pub(crate) selector: String,
+    /// Only objects with these fields
+    #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
+    pub(crate) field_selector: String,
+    /// Every object of the kind in the namespace
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Every namespace
+    #[arg(short = 'A', long)]
+    pub(crate) all_namespaces: bool,
+}
+
+impl ChoiceArgs {
+    /// Whether objects are chosen by labels or fields.
+    pub(crate) fn selects(&self) -> bool {
+        !self.selector.is_empty() || !self.field_selector.is_empty()
+    }
+}
+
+/// Flags that choose objects, by files too.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SelectionArgs {
     #[command(flatten)]
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) session: SessionArgs,
-    /// Only objects with these labels
-    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
-    selector: String,
-    /// Only objects with these fields
-    #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
-    field_selector: String,
-    /// Every object of the kind in the namespace
-    #[arg(long)]
-    all: bool,
-    /// Every namespace
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    #[command(flatten)]
+    choice: ChoiceArgs,
 }
 
 /// The objects chosen.
@@ -42,10 +56,10 @@ impl SelectionArgs {
     /// # Errors
     /// If they contradict each other.
     pub(crate) async fn select(&self, words: &[String], deed: &str) -> Result<Selection, Failure> {
-        if self.all && !self.selector.is_empty() {
+        if self.choice.all && !self.choice.selector.is_empty() {
             return Err(Failure::usage("cannot set --all and --selector at the same time"));
         }
-        if self.all && !self.field_selector.is_empty() {
+        if self.choice.all && !self.choice.field_selector.is_empty() {
             return Err(Failure::usage("cannot set --all and --field-selector at the same time"));
         }
         if !words.is_empty() && !self.files.is_empty() {
@@ -55,15 +69,20 @@ impl SelectionArgs {
         // Who has no server yet is told so later; until then only the kinds of the table are known.
         let _ = Session::open(&self.session);
         let named: usize = parse_targets(words)?.iter().map(|target| target.names.len()).sum();
-        if named > 0 && (self.all || !self.field_selector.is_empty()) {
+        if named > 0 && (self.choice.all || !self.choice.field_selector.is_empty()) {
             return Err(Failure::usage("name cannot be provided when a selector is specified"));
         }
         let mut session = Session::open(&self.session)?;
-        if self.all_namespaces {
+        if self.choice.all_namespaces {
             session.namespace.clear();
         }
-        let naming =
-            Naming { words, files: &self.files, labels: &self.selector, fields: &self.field_selector, all: self.all };
+        let naming = Naming {
+            words,
+            files: &self.files,
+            labels: &self.choice.selector,
+            fields: &self.choice.field_selector,
+            all: self.choice.all,
+        };
         let found = naming.find(&session, deed).await?;
         let is_one = found.chosen.len() + found.failures.len() == 1 && (named == 1 || !self.files.is_empty());
         Ok(Selection { session, found, is_one })

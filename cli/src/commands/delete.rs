@@ -6,24 +6,18 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use listwatch_components::client::{
-    Backoff, BackoffPolicy, DeleteParams, Error, ListParams, Propagation, WatchEvent, WatchParams,
-};
+use listwatch_components::client::{DeleteParams, Error, ListParams, Propagation};
 use listwatch_proto::resource::{Kind, ObjectKey};
 
 use super::apply::DryRun;
+use super::choice::ChoiceArgs;
 use super::failure::{Failure, Report};
+use super::follow::{Follow, Sighting};
 use super::manifest::FileArgs;
 use super::progress::Waiting;
 use super::session::{Session, SessionArgs, full_name, parse_targets};
 use crate::programs::DURATION_MAX;
 use crate::terminal::tell;
-
-/// Pauses while waiting for a server that is away.
-const RETRY: BackoffPolicy =
-    BackoffPolicy { first: Duration::from_millis(50), factor: 2.0, cap: Duration::from_secs(2), jitter: 0.5 };
-/// Silence that makes the wait look whether the server is still there.
-const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Delete objects
 ///
@@ -37,18 +31,8 @@ pub(crate) struct DeleteArgs {
     files: FileArgs,
     #[command(flatten)]
     session: SessionArgs,
-    /// Only objects with these labels
-    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
-    selector: String,
-    /// Only objects with these fields
-    #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
-    field_selector: String,
-    /// Every object of the kind in the namespace
-    #[arg(long)]
-    all: bool,
-    /// Every namespace
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    #[command(flatten)]
+    choice: ChoiceArgs,
     /// Seconds given to end; without it the object's own
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     grace_period: Option<i64>,
@@ -144,7 +128,7 @@ pub(super) fn said_of_deleted(kind: &Kind, key: &ObjectKey, deed: &str) -> Strin
 pub(crate) async fn run(args: &DeleteArgs) -> Result<ExitCode, Failure> {
     check(args)?;
     let mut session = Session::open(&args.session)?;
-    if args.all_namespaces {
+    if args.choice.all_namespaces {
         session.namespace.clear();
     }
     let mut report = Report::default();
@@ -171,14 +155,13 @@ pub(crate) async fn run(args: &DeleteArgs) -> Result<ExitCode, Failure> {
 }
 
 fn check(args: &DeleteArgs) -> Result<(), Failure> {
-    let selects = !args.selector.is_empty() || !args.field_selector.is_empty();
     if args.now && args.grace_period.is_some() {
         return Err(Failure::usage("--now and --grace-period cannot be specified together"));
     }
     if args.force && args.grace_period.is_some_and(|g| g > 0) {
         return Err(Failure::usage("--force and --grace-period greater than 0 cannot be specified together"));
     }
-    if args.all && selects {
+    if args.choice.all && args.choice.selects() {
         return Err(Failure::usage("setting 'all' parameter but found a non empty selector."));
     }
     if args.words.is_empty() && args.files.is_empty() {
@@ -219,7 +202,7 @@ async fn collect(args: &DeleteArgs, session: &Session, report: &mut Report) -> R
             Err(failure) => report.fail(failure),
         }
     }
-    let selects = args.all || !args.selector.is_empty() || !args.field_selector.is_empty();
+    let selects = args.choice.all || args.choice.selects();
     for target in parse_targets(&args.words)? {
         let kind = target.kind;
         match (target.names.is_empty(), selects) {
@@ -232,8 +215,8 @@ async fn collect(args: &DeleteArgs, session: &Session, report: &mut Report) -> R
             }
             (true, true) => {
                 let params = ListParams::in_namespace(session.namespace_of(kind))
-                    .labels(args.selector.as_str())
-                    .fields(args.field_selector.as_str());
+                    .labels(args.choice.selector.as_str())
+                    .fields(args.choice.field_selector.as_str());
                 let list = session.api(kind).list(&params).await?;
                 doomed.extend(list.items.into_iter().map(|o| Doomed { kind, key: o.key, source: None }));
             }
@@ -306,49 +289,11 @@ async fn wait_all(args: &DeleteArgs, session: &Session, leaving: Vec<Leaving>, r
 
 /// Waits until the object is gone: its name free, or taken by another object. Survives the server's restart.
 pub(super) async fn wait_gone(session: &Session, object: &Leaving) -> Result<(), Error> {
-    let mut backoff = Backoff::new(RETRY);
+    let mut follow = Follow::object(session, object.kind, &object.key);
     loop {
-        match watch_until_gone(session, object).await {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            Err(error) if error.is_transient() || error.is_expired() => {
-                tokio::time::sleep(backoff.next_delay()).await;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// True: it is gone; false: the stream has ended before.
-async fn watch_until_gone(session: &Session, object: &Leaving) -> Result<bool, Error> {
-    let params = WatchParams {
-        namespace: object.key.namespace.clone(),
-        name: object.key.name.clone(),
-        send_initial_events: true,
-        progress_interval: PROGRESS_INTERVAL,
-        ..WatchParams::default()
-    };
-    let mut watch = session.api(object.kind).watch(&params).await?;
-    let mut is_there = false;
-    loop {
-        let batch = match tokio::time::timeout(PROGRESS_INTERVAL * 2, watch.next()).await {
-            Err(_) | Ok(Ok(None)) => return Ok(false),
-            Ok(Ok(Some(batch))) => batch,
-            Ok(Err(error)) => return Err(error),
-        };
-        for event in batch.events {
-            match event {
-                WatchEvent::Added(o) | WatchEvent::Modified(o) => {
-                    is_there = object.uid.is_empty() || o.uid == object.uid;
-                    if !is_there {
-                        return Ok(true);
-                    }
-                }
-                WatchEvent::Unreadable { .. } => is_there = true,
-                WatchEvent::Deleted(_) => return Ok(true),
-                WatchEvent::Bookmark { initial_events_end: true, .. } if !is_there => return Ok(true),
-                WatchEvent::Bookmark { .. } => {}
-            }
+        match follow.next().await? {
+            Sighting::There(now) if object.uid.is_empty() || now.uid() == object.uid => {}
+            Sighting::There(_) | Sighting::Gone => return Ok(()),
         }
     }
 }

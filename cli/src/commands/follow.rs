@@ -129,7 +129,9 @@ impl Follow {
                         self.gone();
                     }
                 }
-                WatchEvent::Bookmark { .. } | WatchEvent::Unreadable { .. } => {}
+                // What cannot be read is there all the same.
+                WatchEvent::Unreadable { .. } => self.state_held = self.state_held.map(|_| true),
+                WatchEvent::Bookmark { .. } => {}
             }
         }
         if self.state_held.is_none() {

@@ -9,6 +9,7 @@ use listwatch_proto::resource::{Kind, Object};
 use tokio::time::Instant;
 
 use super::condition::Condition;
+use crate::commands::choice::ChoiceArgs;
 use crate::commands::delete::parse_duration;
 use crate::commands::failure::{Failure, Report};
 use crate::commands::follow::{Follow, Sighting};
@@ -40,18 +41,8 @@ pub(crate) struct WaitArgs {
     /// Wait at most so long (5s, 2m); 0: only look; negative: a week
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_timeout, allow_hyphen_values = true)]
     timeout: Duration,
-    /// Only objects with these labels
-    #[arg(short = 'l', long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
-    selector: String,
-    /// Only objects with these fields
-    #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
-    field_selector: String,
-    /// Every object of the kind in the namespace
-    #[arg(long)]
-    all: bool,
-    /// Every namespace
-    #[arg(short = 'A', long)]
-    all_namespaces: bool,
+    #[command(flatten)]
+    choice: ChoiceArgs,
     #[command(flatten)]
     print: PrintArgs,
 }
@@ -73,9 +64,9 @@ pub(crate) async fn run(args: &WaitArgs) -> Result<ExitCode, Failure> {
     let naming = Naming {
         words: &args.words,
         files: &args.files,
-        labels: &args.selector,
-        fields: &args.field_selector,
-        all: args.all,
+        labels: &args.choice.selector,
+        fields: &args.choice.field_selector,
+        all: args.choice.all,
     };
     if naming.is_empty() {
         return Err(Failure::usage(
@@ -84,7 +75,7 @@ pub(crate) async fn run(args: &WaitArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let mut session = Session::open(&args.session)?;
-    if args.all_namespaces {
+    if args.choice.all_namespaces {
         session.namespace.clear();
     }
     let mut wait = Wait {
@@ -191,7 +182,7 @@ impl Wait<'_> {
         for target in &targets {
             let kind: &'static Kind = target.kind;
             if target.names.is_empty() {
-                follows.push(Follow::selection(session, kind, &args.selector, &args.field_selector));
+                follows.push(Follow::selection(session, kind, &args.choice.selector, &args.choice.field_selector));
             }
             follows.extend(target.names.iter().map(|name| Follow::object(session, kind, &session.key(kind, name))));
         }
