@@ -22,7 +22,7 @@ mod service;
 mod service_account;
 mod storage;
 
-use storage::{STORAGE_CLASS, protect, storage_class_annotation};
+use storage::{STORAGE_CLASS, begin, protect, storage_class_annotation};
 
 /// The rules of a kind of this group.
 pub(super) fn strategy(kind: &str) -> Option<&'static dyn Strategy> {

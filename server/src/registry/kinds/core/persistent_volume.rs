@@ -3,7 +3,7 @@
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use super::{STORAGE_CLASS, protect, storage_class_annotation};
+use super::{STORAGE_CLASS, begin, protect, storage_class_annotation};
 use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::template::claim_spec::{access_modes, access_modes_shown, class_name, volume_mode};
@@ -108,13 +108,7 @@ impl Strategy for PersistentVolumeStrategy {
     }
 
     fn default(&self, object: &mut Object) {
-        if object.text(&["status", "phase"]).is_empty() {
-            object.set(&["status", "phase"], "Pending");
-        }
-        let spec = object.at_mut(&["spec"]);
-        if !spec.is_object() {
-            *spec = json!({});
-        }
+        let spec = begin(object);
         if field(spec, "persistentVolumeReclaimPolicy").is_empty() {
             spec["persistentVolumeReclaimPolicy"] = "Retain".into();
         }

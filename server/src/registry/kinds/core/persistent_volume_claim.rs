@@ -3,7 +3,7 @@
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use super::{STORAGE_CLASS, protect, storage_class_annotation};
+use super::{STORAGE_CLASS, begin, protect, storage_class_annotation};
 use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::template::claim_spec::access_modes_shown;
@@ -57,13 +57,7 @@ impl Strategy for PersistentVolumeClaimStrategy {
     }
 
     fn default(&self, object: &mut Object) {
-        if object.text(&["status", "phase"]).is_empty() {
-            object.set(&["status", "phase"], "Pending");
-        }
-        let spec = object.at_mut(&["spec"]);
-        if !spec.is_object() {
-            *spec = json!({});
-        }
+        let spec = begin(object);
         template::claim_spec::fill_in(spec);
     }
 
