@@ -261,7 +261,7 @@ impl Front for GatedFront {
     }
 
     fn answer(self: Arc<Self>, request: Request<Body>) -> Answer {
-        Box::pin(async move { self.gate.pass(request, |request| self.front.answer(request)).await })
+        Box::pin(async move { Ok(self.gate.pass(request, |request| self.front.answer(request)).await) })
     }
 }
 

@@ -163,7 +163,12 @@ impl Kind {
 
     /// The kind of an object's `apiVersion` and `kind`.
     pub fn by_api_version(api_version: &str, kind: &str) -> Option<&'static Kind> {
-        let is_meant = |k: &Kind| k.kind == kind && k.api_version() == api_version;
+        let (group, version) = match api_version.split_once('/') {
+            None => ("", api_version),
+            Some(("", _)) => return None,
+            Some(both) => both,
+        };
+        let is_meant = |k: &Kind| k.kind == kind && k.version == version && k.group == group;
         KINDS.iter().find(|k| is_meant(k)).or_else(|| learned::find(is_meant))
     }
 

@@ -1,5 +1,7 @@
 //! From proof to user.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use listwatch_proto::resource::{Reason, Status};
@@ -11,6 +13,8 @@ use crate::transport::{Peer, PeerIdentity};
 
 /// The user without proof.
 pub const ANONYMOUS: &str = "system:anonymous";
+/// The group of everybody who has proved who it is.
+pub(super) const AUTHENTICATED: &str = "system:authenticated";
 
 /// The user behind a port that asks for no proof (Kubernetes' former insecure port).
 const UNSECURED: &str = "system:unsecured";
@@ -31,23 +35,34 @@ impl Authenticator {
     ///
     /// # Errors
     /// `Unauthorized` for a certificate or token that does not hold.
-    pub async fn user(&self, registry: &Registry, peer: Option<&Peer>, headers: &HeaderMap) -> Result<User, Status> {
+    pub async fn user(
+        &self,
+        registry: &Registry,
+        peer: Option<&Peer>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<User>, Status> {
         if matches!(self, Authenticator::TrustAll) {
-            return Ok(user(UNSECURED, &["system:masters".to_owned()]));
+            return Ok(Arc::new(user(UNSECURED, &["system:masters".to_owned()])));
         }
         let identity = peer.map(|p| &p.identity);
         if let Some(token) = headers.get(AUTHORIZATION).and_then(bearer) {
+            // A static token costs no more than to be found.
+            if let Authenticator::Proof(tokens, accounts) = self
+                && let Some(known) = tokens.user(token).filter(|_| !accounts.audiences().is_empty())
+            {
+                return Ok(known.clone());
+            }
             let believed = self.token(registry, token, &[]).await;
-            return believed.map(|believed| believed.user).map_err(|why| unauthorized(&why));
+            return believed.map(|believed| Arc::new(believed.user)).map_err(|why| unauthorized(&why));
         }
         match identity {
-            Some(PeerIdentity::Certificate(subject)) => Ok(user(&subject.name, &subject.groups)),
+            Some(PeerIdentity::Certificate(subject)) => Ok(Arc::new(user(&subject.name, &subject.groups))),
             Some(PeerIdentity::Refused(reason)) => Err(unauthorized(reason)),
-            _ => Ok(User {
+            _ => Ok(Arc::new(User {
                 name: ANONYMOUS.to_owned(),
                 groups: vec!["system:unauthenticated".to_owned()],
                 ..User::default()
-            }),
+            })),
         }
     }
 
@@ -70,8 +85,7 @@ impl Authenticator {
             if shared.is_empty() {
                 return Err("the bearer token is for none of the audiences".to_owned());
             }
-            let user = User { uid: known.uid.clone(), ..user(&known.name, &known.groups) };
-            return Ok(Believed { user, audiences: shared });
+            return Ok(Believed { user: User::clone(known), audiences: shared });
         }
         match Box::pin(accounts.believe(registry, token, wanted)).await {
             Some(judged) => judged,
@@ -90,7 +104,7 @@ impl Authenticator {
 
 fn user(name: &str, groups: &[String]) -> User {
     let mut groups = groups.to_vec();
-    groups.push("system:authenticated".to_owned());
+    groups.push(AUTHENTICATED.to_owned());
     User { name: name.to_owned(), groups, ..User::default() }
 }
 
@@ -106,7 +120,6 @@ fn unauthorized(reason: &str) -> Status {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use super::super::service_account::ServiceAccountOptions;
     use super::*;
@@ -132,7 +145,7 @@ mod tests {
         let accounts = ServiceAccounts::load(ServiceAccountOptions::default()).unwrap();
         let authenticator = Authenticator::Proof(Tokens::load(&path).unwrap(), accounts);
         let judged = authenticator.user(&registry(), Some(&peer(identity)), &headers).await;
-        judged.map_err(|s| s.reason)
+        judged.map(|user| User::clone(&user)).map_err(|s| s.reason)
     }
 
     #[tokio::test]

@@ -1,5 +1,7 @@
 //! What a client says of itself: kept apart from who it is.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use listwatch_proto::resource::Status;
 
@@ -18,7 +20,7 @@ pub const CLIENT_BYTES_MAX: usize = 128;
 ///
 /// # Errors
 /// `BadRequest` for a claim that is not well formed.
-pub fn context(user: User, headers: &HeaderMap) -> Result<RequestContext, Status> {
+pub fn context(user: Arc<User>, headers: &HeaderMap) -> Result<RequestContext, Status> {
     let text = |key: &'static str| match headers.get(key).map(http::HeaderValue::to_str) {
         None => Ok(None),
         Some(Ok(text)) => Ok(Some(text)),
@@ -51,7 +53,7 @@ mod tests {
     fn check(key: &'static str, value: &str) -> Result<RequestContext, Status> {
         let mut headers = HeaderMap::new();
         headers.insert(key, value.parse().unwrap());
-        context(User::default(), &headers)
+        context(Arc::default(), &headers)
     }
 
     #[test]

@@ -12,7 +12,7 @@ use listwatch_proto::resource::{Reason, Status};
 
 use super::audit::{AuditLog, Received};
 use super::{ANONYMOUS, Authenticator, asked, claims, impersonation};
-use crate::registry::{Attributes, Registry, RequestContext, declared};
+use crate::registry::{Attributes, Registry, RequestContext, User, declared};
 use crate::transport::Peer;
 
 /// How much of the body of a refused request is read, and for how long: enough for what honest clients send.
@@ -73,14 +73,14 @@ impl Gate {
         }
         let path = request.uri().path();
         if let Some(received) = received {
-            let _ = received.user.set(asker.clone());
+            let _ = received.user.set(User::clone(&asker));
         }
         let user = match impersonation::user(&self.registry, &asker, request.headers()).await? {
             Some(other) => {
                 if let Some(received) = received {
                     let _ = received.acting_as.set(other.clone());
                 }
-                other
+                Arc::new(other)
             }
             None => asker,
         };
@@ -91,7 +91,8 @@ impl Gate {
             request.extensions_mut().insert(Unjudged { context, asked });
             return Ok(());
         }
-        if !ALWAYS_ALLOWED.contains(&path) {
+        // What a master asks for needs only be known for the log.
+        if !ALWAYS_ALLOWED.contains(&path) && (received.is_some() || !context.user.is_master()) {
             let attributes = if path.starts_with(REFLECTION) {
                 Attributes::path("get", "/openapi")
             } else {

@@ -28,6 +28,7 @@ pub mod service_account;
 mod token;
 
 pub use audit::{AuditError, AuditLog, AuditPath};
+use authenticator::AUTHENTICATED;
 pub use authenticator::{ANONYMOUS, Authenticator};
 pub use authorizer::{AuthorizationMode, Authorizer};
 pub use claims::{CLIENT_BYTES_MAX, context};

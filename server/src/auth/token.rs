@@ -5,9 +5,11 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::AUTHENTICATED;
 use crate::registry::User;
 
 /// A token file that cannot be used.
@@ -37,7 +39,7 @@ pub enum TokenFileError {
 #[derive(Clone, Default)]
 pub struct Tokens {
     /// The map's own keyed hash keeps the time of a look-up from telling how much of a token was right.
-    users: HashMap<String, User>,
+    users: HashMap<String, Arc<User>>,
 }
 
 impl fmt::Debug for Tokens {
@@ -77,17 +79,18 @@ impl Tokens {
             if name.is_empty() {
                 return Err((line, "the user is empty"));
             }
-            let groups = groups.split(',').map(str::trim).filter(|g| !g.is_empty()).map(str::to_owned).collect();
+            let groups = groups.split(',').map(str::trim).filter(|g| !g.is_empty());
+            let groups = groups.chain([AUTHENTICATED]).map(str::to_owned).collect();
             let user = User { name: name.clone(), uid: uid.clone(), groups, ..User::default() };
-            if users.insert(token.clone(), user).is_some() {
+            if users.insert(token.clone(), Arc::new(user)).is_some() {
                 return Err((line, "the token stands in an earlier line already"));
             }
         }
         Ok(Tokens { users })
     }
 
-    /// The user of a token.
-    pub fn user(&self, token: &str) -> Option<&User> {
+    /// The user of a token, with the group of everybody who has proved who it is.
+    pub fn user(&self, token: &str) -> Option<&Arc<User>> {
         self.users.get(token)
     }
 }
@@ -137,16 +140,15 @@ mod tests {
     fn lines_are_read_as_kube_apiserver_reads_them() {
         let tokens =
             Tokens::parse("t1,alice,1\n\n t2 , bob, 2, \"dev, \"\"ops\"\"\"\nt3,eve,,system:masters\n").unwrap();
-        let user = |name: &str, uid: &str, groups: Vec<String>| User {
-            name: name.into(),
-            uid: uid.into(),
-            groups,
-            ..User::default()
+        let user = |name: &str, uid: &str, groups: &[&str]| {
+            let groups = groups.iter().chain(&[AUTHENTICATED]).map(|group| (*group).to_owned()).collect();
+            Some(User { name: name.into(), uid: uid.into(), groups, ..User::default() })
         };
-        assert_eq!(tokens.user("t1"), Some(&user("alice", "1", vec![])));
-        assert_eq!(tokens.user("t2"), Some(&user("bob", "2", vec!["dev".into(), "\"ops\"".into()])));
-        assert_eq!(tokens.user("t3"), Some(&user("eve", "", vec!["system:masters".into()])));
-        assert_eq!(tokens.user("t"), None);
+        let known = |token: &str| tokens.user(token).map(|user| User::clone(user));
+        assert_eq!(known("t1"), user("alice", "1", &[]));
+        assert_eq!(known("t2"), user("bob", "2", &["dev", "\"ops\""]));
+        assert_eq!(known("t3"), user("eve", "", &["system:masters"]));
+        assert_eq!(known("t"), None);
         assert!(!format!("{tokens:?}").contains("t1"));
     }
 

@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Object, Reason, Status, time};
 use rand::Rng;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::apply::Sent;
 use super::authorship::Authorship;
@@ -180,10 +182,15 @@ impl Registry {
         }
         let namespaces = Kind::by_api_version("v1", "Namespace").expect("Namespace is a served kind");
         let name = object.namespace();
-        let Some(namespace) = self.current(namespaces, "", name).await? else {
+        let Some(namespace) = self.shared.store.get(namespaces.key("", name).as_bytes()).await?.0 else {
             return Err(Status::not_found(namespaces, name));
         };
-        if namespace.object.is_terminating() {
+        let is_terminating = match serde_json::from_slice::<Lived>(&namespace.value) {
+            Ok(lived) => lived.metadata.deletion_timestamp.is_some(),
+            // Its owner is told what is wrong with it.
+            Err(_) => Current::of(namespace.clone())?.object.is_terminating(),
+        };
+        if is_terminating {
             let why = format!("unable to create new content in namespace {name} because it is being terminated");
             let mut status = Status::forbidden(kind, object.name(), &why);
             status.causes = vec![listwatch_proto::resource::Cause {
@@ -193,7 +200,7 @@ impl Registry {
             }];
             return Err(status);
         }
-        Ok(Some(namespace.guard()))
+        Ok(Some(Guard { key: namespace.key, mod_revision: namespace.mod_revision }))
     }
 
     async fn insert(
@@ -241,6 +248,18 @@ pub(super) fn shown<'a>(rules: &dyn Strategy, object: &'a Object) -> Cow<'a, Obj
 /// The kind of which what is invalid is told.
 pub(super) fn judged_as(kind: &'static Kind, rules: &dyn Strategy) -> &'static Kind {
     rules.view().map_or(kind, View::kept_by)
+}
+
+/// Whether an object is on its way out, read without the rest of it.
+#[derive(Deserialize)]
+struct Lived {
+    metadata: LivedMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LivedMetadata {
+    deletion_timestamp: Option<IgnoredAny>,
 }
 
 enum Inserted {

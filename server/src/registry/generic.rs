@@ -163,10 +163,10 @@ impl Registry {
             "" if target.kind.storage == Storage::Nothing => {
                 Box::pin(self.answer_object(context, target, body, options)).await
             }
-            "token" => Box::pin(self.answer_object(context, &named(target)?, body, options)).await,
+            "token" => Box::pin(self.answer_object(context, named(target)?, body, options)).await,
             "" => Box::pin(self.create_object(context, target, body, options)).await,
-            "binding" => Box::pin(self.bind(context, &named(target)?, body, options)).await,
-            "eviction" => Box::pin(self.evict(context, &named(target)?, body, options)).await,
+            "binding" => Box::pin(self.bind(context, named(target)?, body, options)).await,
+            "eviction" => Box::pin(self.evict(context, named(target)?, body, options)).await,
             _ => Err(not_served()),
         }?;
         self.after_write(target.kind).await;
@@ -189,9 +189,9 @@ impl Registry {
         }
         let target = named(target)?;
         match target.subresource.as_str() {
-            "scale" => Box::pin(self.get_scale(&target, min_revision)).await,
+            "scale" => Box::pin(self.get_scale(target, min_revision)).await,
             "finalize" => Err(not_served()),
-            part if Part::of(part).is_some() => self.get_object(&target, min_revision).await,
+            part if Part::of(part).is_some() => self.get_object(target, min_revision).await,
             _ => Err(not_served()),
         }
     }
@@ -229,8 +229,8 @@ impl Registry {
         self.begin("UpdateOptions", options).await?;
         let target = named(target)?;
         let written = match target.subresource.as_str() {
-            "scale" => Box::pin(self.update_scale(context, &target, body, options)).await,
-            _ => Box::pin(self.update_object(context, &target, body, options)).await,
+            "scale" => Box::pin(self.update_scale(context, target, body, options)).await,
+            _ => Box::pin(self.update_object(context, target, body, options)).await,
         }?;
         self.after_write(target.kind).await;
         Ok(written)
@@ -264,7 +264,7 @@ impl Registry {
         if target.subresource == "finalize" {
             return Err(not_served());
         }
-        let written = Box::pin(self.patch_object(context, &target, patch, options)).await?;
+        let written = Box::pin(self.patch_object(context, target, patch, options)).await?;
         self.after_write(target.kind).await;
         Ok(written)
     }
@@ -289,7 +289,7 @@ impl Registry {
             Some(_) => &[],
         };
         let told: Vec<String> = told.iter().map(|told| (*told).to_owned()).collect();
-        let mut deleted = match Box::pin(self.delete_object(context, &target, options)).await {
+        let mut deleted = match Box::pin(self.delete_object(context, target, options)).await {
             Ok(deleted) => deleted,
             Err(status) => return Err(status.beside(told)),
         };
@@ -514,7 +514,7 @@ fn forbidden(field: &str, why: &str) -> Cause {
 }
 
 /// A target that names one object.
-fn named(target: &Target) -> Result<Target, Status> {
+fn named(target: &Target) -> Result<&Target, Status> {
     is_kept(target)?;
     if target.name.is_empty() {
         return Err(Status::bad_request(format!("the request names no object of {}", target.kind.name())));
@@ -522,7 +522,7 @@ fn named(target: &Target) -> Result<Target, Status> {
     if target.kind.namespaced && target.namespace.is_empty() {
         return Err(Status::bad_request(format!("the request names no namespace for {}", target.kind.name())));
     }
-    Ok(target.clone())
+    Ok(target)
 }
 
 /// A target that names a collection.

@@ -101,7 +101,7 @@ impl User {
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct RequestContext {
     /// As authenticated by the door.
-    pub user: User,
+    pub user: Arc<User>,
     /// The name the client gave itself; claimed, not proven.
     pub client: Option<String>,
     /// The program the client says it is, as HTTP's `User-Agent`; empty if it does not say.
@@ -113,7 +113,7 @@ pub struct RequestContext {
 impl RequestContext {
     /// A user without claimed name and cause.
     pub fn user(name: impl Into<String>) -> Self {
-        Self { user: User { name: name.into(), ..User::default() }, ..Self::default() }
+        Self { user: Arc::new(User { name: name.into(), ..User::default() }), ..Self::default() }
     }
 
     /// As stored with each write.

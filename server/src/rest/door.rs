@@ -99,7 +99,7 @@ async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Respons
     // the reset instead of the answer.
     let answer = match body::whole(request).await {
         Ok(request) => {
-            let answer = serving.answer(request, &kinds, named, &query);
+            let answer = Box::pin(serving.answer(request, &kinds, named, &query));
             serving.in_time(&subject, &query, answer).await
         }
         Err(status) => Err(status),
@@ -120,7 +120,8 @@ async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Respons
             frame
         }))
     };
-    finish::finish(if size.is_none() { response.map(held) } else { response }, wants).await
+    let response = if size.is_none() { response.map(held) } else { response };
+    if wants.is_plain() { response } else { Box::pin(finish::finish(response, wants)).await }
 }
 
 /// What a request is about, for the counters.
@@ -215,7 +216,7 @@ impl Serving {
             let kubelets = kubelets.as_ref();
             return Box::pin(proxy::proxy(registry, &context, kubelets, target, request, stopping.clone())).await;
         }
-        let has_protobuf = protobuf_write::has(&target.kind.api_version(), target.kind.kind);
+        let has_protobuf = || protobuf_write::has(&target.kind.api_version(), target.kind.kind);
         let form = negotiate::form_of(request.headers(), has_protobuf)?;
         let carried =
             if form.shape == Shape::Table { Carried::read(query.include_object())? } else { Carried::Metadata };

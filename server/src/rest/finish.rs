@@ -50,6 +50,13 @@ impl Wants {
     }
 }
 
+impl Wants {
+    /// Whether the bytes go as they are.
+    pub(super) fn is_plain(self) -> bool {
+        !self.pretty && !self.gzip
+    }
+}
+
 /// The answer as the client wants it.
 pub(super) async fn finish(mut response: Response, wants: Wants) -> Response {
     let is_long = response.extensions_mut().remove::<Long>().is_some();

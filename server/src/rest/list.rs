@@ -14,10 +14,12 @@ use super::negotiate::{Encoding, Form, Shape};
 use super::table::{self, Carried};
 use crate::registry::{ListOptions, ListPage, Registry, RequestContext, StoredObject, Target, protobuf_write};
 
-/// Bytes of one piece, about. A list that fits into one is answered with its length.
-const PIECE_BYTES: usize = 128 << 10;
+/// A list below this size is answered in one piece, with its length.
+const WHOLE_BYTES_MAX: usize = 128 << 10;
+/// Bytes of one piece of a longer one, about: as much as goes out at a time.
+const PIECE_BYTES: usize = 64 << 10;
 /// What the estimates of a piece's items may be above the truth, before the last of them.
-const PIECE_SLACK_BYTES: usize = 8 << 10;
+const PIECE_SLACK_BYTES: usize = 4 << 10;
 
 /// Answers a list.
 pub(super) async fn list(
@@ -51,13 +53,13 @@ pub(super) fn page_of(
         return Ok(protobuf(target, page));
     }
     let mut writer = Writer::new(registry.clone(), target, page, form, carried);
-    let first = writer.piece();
+    let first = writer.piece(if writer.is_long() { PIECE_BYTES } else { WHOLE_BYTES_MAX });
     if writer.is_done() || form.encoding == Encoding::Yaml {
         let mut whole = first;
         if !writer.is_done() {
             let mut all = BytesMut::from(whole.as_ref());
             while !writer.is_done() {
-                all.put(writer.piece());
+                all.put(writer.piece(PIECE_BYTES));
             }
             whole = all.freeze();
         }
@@ -67,7 +69,7 @@ pub(super) fn page_of(
         match first {
             Some(first) => Some((Ok::<_, std::convert::Infallible>(first), (None, writer))),
             None if writer.is_done() => None,
-            None => Some((Ok(writer.piece()), (None, writer))),
+            None => Some((Ok(writer.piece(PIECE_BYTES)), (None, writer))),
         }
     });
     let mut response = Response::new(Body::from_stream(pieces));
@@ -87,7 +89,7 @@ fn protobuf(target: &Target, page: ListPage) -> Response {
     head.extend(metadata);
     let mut items = page.items.into_iter();
     let mut piece = move |mut out: Vec<u8>| {
-        while out.len() < PIECE_BYTES {
+        while out.len() < WHOLE_BYTES_MAX {
             let Some(next) = items.next() else {
                 protobuf_write::envelope_tail(&mut out);
                 return (out, true);
@@ -169,12 +171,23 @@ impl Writer {
         self.done
     }
 
-    fn piece(&mut self) -> Bytes {
+    /// Whether objects as they are stored are more than goes in one piece; what else is shown is seen only when written.
+    fn is_long(&self) -> bool {
+        let mut bytes = 0;
+        self.form.shape == Shape::Object
+            && self.items.as_slice().iter().any(|item| {
+                bytes += item.raw().len();
+                bytes >= WHOLE_BYTES_MAX
+            })
+    }
+
+    /// The next text, of about so many bytes.
+    fn piece(&mut self, bytes: usize) -> Bytes {
         // Room for what is coming, so that a short list is a small piece.
         let mut room = self.head.as_ref().map_or(0, String::len) + 4;
         for item in self.items.as_slice() {
             room += item.size_max() + 1;
-            if room > PIECE_BYTES + PIECE_SLACK_BYTES {
+            if room > bytes + PIECE_SLACK_BYTES {
                 break;
             }
         }
@@ -182,7 +195,7 @@ impl Writer {
         if let Some(head) = self.head.take() {
             out.put(head.as_bytes());
         }
-        while out.len() < PIECE_BYTES {
+        while out.len() < bytes {
             let Some(item) = self.items.next() else {
                 out.put_slice(b"]}\n");
                 self.done = true;

@@ -79,17 +79,17 @@ fn accept(headers: &HeaderMap) -> &str {
 /// # Errors
 /// `NotAcceptable` if there is none that client and server both know.
 pub(super) fn form(headers: &HeaderMap) -> Result<Form, NotAcceptable> {
-    form_of(headers, true)
+    form_of(headers, || true)
 }
 
 /// The same for a kind that may have no protobuf form.
 ///
 /// # Errors
 /// As [`form`].
-pub(super) fn form_of(headers: &HeaderMap, has_protobuf: bool) -> Result<Form, NotAcceptable> {
+pub(super) fn form_of(headers: &HeaderMap, has_protobuf: impl Fn() -> bool) -> Result<Form, NotAcceptable> {
     let mut knows_the_encoding = false;
     for one in accepted(accept(headers)) {
-        let Some(encoding) = one.encoding().filter(|e| has_protobuf || *e != Encoding::Protobuf) else { continue };
+        let Some(encoding) = one.encoding().filter(|e| *e != Encoding::Protobuf || has_protobuf()) else { continue };
         knows_the_encoding = true;
         let shape = match one.param("as") {
             "" => return Ok(Form { encoding, shape: Shape::Object, version: "v1" }),

@@ -6,6 +6,8 @@
 //!   [watch/][namespaces/NS/]RESOURCE[/NAME[/SUBRESOURCE]]
 //! ```
 
+use std::borrow::Cow;
+
 use listwatch_proto::resource::Kind;
 
 use crate::registry::{Kinds, Target};
@@ -42,7 +44,7 @@ pub(super) fn read(kinds: &Kinds, path: &str) -> Named {
     let Some(parts) = path.strip_prefix('/').map(|p| p.split('/').map(decoded).collect::<Vec<_>>()) else {
         return Named::Nothing;
     };
-    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();
     match parts.as_slice() {
         ["api"] => Named::CoreVersions,
         ["apis"] => Named::Groups,
@@ -102,8 +104,8 @@ fn target(kind: &'static Kind, namespace: &str, rest: &[&str]) -> Option<Target>
 }
 
 /// A part of a path without its percent signs; what does not decode stays as it is.
-fn decoded(part: &str) -> String {
-    percent_encoding::percent_decode_str(part).decode_utf8().map_or_else(|_| part.to_owned(), Into::into)
+fn decoded(part: &str) -> Cow<'_, str> {
+    percent_encoding::percent_decode_str(part).decode_utf8().unwrap_or(Cow::Borrowed(part))
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! Accepting, serving and draining connections.
 
-use std::convert::Infallible;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,11 +20,15 @@ use tokio_util::task::TaskTracker;
 use super::authority::Lenient;
 use super::deadline::{deadline, within};
 use super::gather::gather;
-use super::{Peer, PeerIdentity, Served, Tls, port_owner};
+use super::{Answer, Peer, PeerIdentity, Served, Tls, port_owner};
 
 /// Connections of one port at the same time. Beyond it new ones wait in the kernel's queue: a bound on memory that no
 /// sensible client meets, since one connection carries thousands of streams.
 const CONNECTIONS_MAX: usize = 20_000;
+
+/// What of one stream waits to be framed: as much as is encrypted in one go. More would only grow cold, and 64 long lists
+/// at a time would hold six times as much.
+const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// Streams of one connection at the same time. A node or a proxy watches many things over one connection; etcd sets no
 /// bound of its own.
@@ -207,7 +209,7 @@ impl Connection {
         let served = self.served.clone();
         let service = service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
-            call(served.clone(), request)
+            call(&served, request)
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HANDSHAKE_MAX);
@@ -215,6 +217,7 @@ impl Connection {
             .http2()
             .timer(TokioTimer::new())
             .max_concurrent_streams(STREAMS_MAX)
+            .max_send_buf_size(SEND_BUFFER_BYTES_MAX)
             .keep_alive_interval(self.keep_alive.interval)
             .keep_alive_timeout(self.keep_alive.timeout);
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
@@ -232,11 +235,9 @@ impl Connection {
     }
 }
 
-/// The answer, within the client's deadline.
-fn call(
-    served: Served,
-    request: http::Request<Incoming>,
-) -> impl Future<Output = Result<http::Response<Body>, Infallible>> {
+/// The answer, within the client's deadline. On the heap, since a connection moves what it is handed several times.
+fn call(served: &Served, request: http::Request<Incoming>) -> Answer {
     let deadline = deadline(request.headers());
-    within(deadline, served.call(request.map(Body::new)))
+    let answer = served.answer(request.map(Body::new));
+    if deadline.is_none() { answer } else { Box::pin(within(deadline, answer)) }
 }

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use tower::Service;
 
 /// An answer to come.
-pub type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
+pub type Answer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 /// Answers the most frequent requests ahead of a router, which costs each of them a handful of allocations and moves.
 pub trait Front: fmt::Debug + Send + Sync {
@@ -43,10 +43,10 @@ impl Served {
     }
 
     /// Answers a request.
-    pub(super) async fn call(mut self, request: Request<Body>) -> Result<Response<Body>, Infallible> {
-        match self.front.take() {
-            Some(front) if front.takes(&request) => Ok(front.answer(request).await),
-            _ => self.router.call(request).await,
+    pub(super) fn answer(&self, request: Request<Body>) -> Answer {
+        match &self.front {
+            Some(front) if front.takes(&request) => front.clone().answer(request),
+            _ => Box::pin(self.router.clone().call(request)),
         }
     }
 }

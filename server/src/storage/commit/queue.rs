@@ -8,6 +8,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
@@ -33,6 +34,10 @@ pub trait Lead: Send + Sync {
 #[derive(Debug, Default)]
 pub struct Queue {
     state: Mutex<Waiting>,
+    /// Requests that were ever taken out.
+    taken: AtomicUsize,
+    /// Requests of the last group.
+    last_group: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
@@ -154,7 +159,15 @@ impl Queue {
         if class.is_some_and(|class| class != next.class || class == Class::Alone) {
             return None;
         }
-        state.slots.pop_front().map(|slot| Taken { slot })
+        let slot = state.slots.pop_front()?;
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        Some(Taken { slot })
+    }
+
+    /// Whether it is worth the while to let others come before a group is led: they have come together of late. A lone
+    /// writer waits for nobody.
+    fn is_lively(&self) -> bool {
+        self.last_group.load(Ordering::Relaxed) > 1 || self.len() > 1
     }
 
     /// How many requests wait.
@@ -170,9 +183,12 @@ impl Queue {
     /// Leads one group, then passes the lead on, or goes on if nobody is there to take it.
     fn lead(&self, leader: &dyn Lead) {
         loop {
+            let before = self.taken.load(Ordering::Relaxed);
             if catch_unwind(AssertUnwindSafe(|| leader.lead(self))).is_err() {
                 leader.panicked();
             }
+            // Nobody else takes while this one leads.
+            self.last_group.store(self.taken.load(Ordering::Relaxed).wrapping_sub(before), Ordering::Relaxed);
             let mut state = self.state.lock();
             if state.slots.is_empty() {
                 state.leading = false;
@@ -203,7 +219,7 @@ pub enum Told {
 impl Ticket {
     /// Waits on this thread, leading if told to.
     pub fn wait(self, queue: &Queue, leader: &dyn Lead) -> Result<Reply, Error> {
-        let mut guard = Guard { ticket: self, queue, leader };
+        let mut guard = Guard { ticket: self, queue, leader, leads: false };
         loop {
             match park_on(&mut guard.ticket) {
                 Told::Lead => queue.lead(leader),
@@ -214,10 +230,18 @@ impl Ticket {
 
     /// Waits as a task, leading in place if told to. Dropped, the request is done all the same.
     pub async fn wait_async(self, queue: &Queue, leader: &dyn Lead) -> Result<Reply, Error> {
-        let mut guard = Guard { ticket: self, queue, leader };
+        let mut guard = Guard { ticket: self, queue, leader, leads: false };
         loop {
             match (&mut guard.ticket).await {
-                Told::Lead => in_place(|| queue.lead(leader)),
+                Told::Lead => {
+                    if queue.is_lively() {
+                        // Whoever is about to write gets there first: a group costs its sync, however small it is.
+                        guard.leads = true;
+                        tokio::task::yield_now().await;
+                        guard.leads = false;
+                    }
+                    in_place(|| queue.lead(leader));
+                }
                 Told::Answer(answer) => return answer,
             }
         }
@@ -274,12 +298,14 @@ struct Guard<'a> {
     ticket: Ticket,
     queue: &'a Queue,
     leader: &'a dyn Lead,
+    /// It has taken the lead and has not led yet.
+    leads: bool,
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         let told = std::mem::replace(&mut *self.ticket.slot.state.lock(), SlotState::Gone);
-        if matches!(told, SlotState::Lead) {
+        if self.leads || matches!(told, SlotState::Lead) {
             in_place(|| self.queue.lead(self.leader));
         }
     }

@@ -103,6 +103,36 @@ async fn a_caller_that_goes_leaves_its_request_and_passes_the_lead_on() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn in_a_lively_queue_others_come_first() {
+    let (queue, leader) = (Arc::new(Queue::default()), Arc::new(Gated::default()));
+    queue.last_group.store(2, Ordering::Relaxed);
+    let all = {
+        let (queue, leader) = (queue.clone(), leader.clone());
+        // On the only worker, so that none of them runs before all are there.
+        tokio::spawn(async move {
+            let tasks: Vec<_> = (0..5).map(|_| spawn(&queue, &leader)).collect();
+            for task in tasks {
+                task.await.expect("no panic").expect("answered");
+            }
+        })
+    };
+    all.await.expect("no panic");
+    assert_eq!(leader.groups.load(Ordering::SeqCst), 1, "the first has waited for the others");
+    spawn(&queue, &leader).await.expect("no panic").expect("answered");
+    assert!(!queue.is_lively(), "one that comes alone is alone again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_goes_before_it_leads_leads_on_its_way() {
+    let (queue, leader) = (Queue::default(), Gated::default());
+    queue.last_group.store(2, Ordering::Relaxed);
+    let mut waiting = Box::pin(queue.submit(request()).expect("there is room").wait_async(&queue, &leader));
+    assert!(futures::poll!(waiting.as_mut()).is_pending(), "it lets others come first");
+    drop(waiting);
+    assert_eq!(leader.answered.load(Ordering::SeqCst), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_of_the_leader_is_an_answer_to_all() {
     let (queue, leader) = (Arc::new(Queue::default()), Arc::new(Gated { panics: true, ..Gated::default() }));
