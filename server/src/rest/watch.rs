@@ -87,7 +87,7 @@ pub(super) async fn watch(
     let source = match registry.watch(context, target, &watching.options).await {
         Ok(watch) => Source::Open(Box::new(watch)),
         // The client has asked well; that its revision is gone is an event of the stream.
-        Err(status) if matches!(status.reason, Reason::Expired | Reason::Timeout) => Source::Failed(status),
+        Err(status) if matches!(status.reason, Reason::Expired | Reason::Timeout) => Source::Failed(Box::new(status)),
         Err(status) => return Err(status),
     };
     let end = Box::pin(tokio::time::sleep(lasts));
@@ -102,7 +102,7 @@ pub(super) async fn watch(
 
 enum Source {
     Open(Box<RegistryWatch>),
-    Failed(Status),
+    Failed(Box<Status>),
     Over,
 }
 
@@ -145,7 +145,7 @@ impl State {
                     }
                 }
                 Ok(None) => return None,
-                Err(status) => self.source = Source::Failed(status),
+                Err(status) => self.source = Source::Failed(Box::new(status)),
             }
         }
     }
