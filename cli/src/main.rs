@@ -80,9 +80,11 @@ fn run() -> anyhow::Result<ExitCode> {
         tell!("error: {problem}");
         return Ok(ExitCode::FAILURE);
     }
+    let is_help_alone = !arranged.path.is_empty() && answer.use_stderr();
     // Help is no error, and goes to standard output.
     match answer.print() {
         Err(error) if !answer.use_stderr() => Err(Unwritten::from(error).into()),
+        _ if is_help_alone => Ok(ExitCode::FAILURE),
         _ => Ok(ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))),
     }
 }

@@ -1,4 +1,4 @@
-//! Real kubectl in front of a whole cluster.
+//! Real kubectl in front of a whole cluster, or `lw` in its place.
 
 use std::{
     io::Write,
@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use crate::{Cluster, foreign::missing};
+use crate::{Cluster, binary, foreign::missing};
 
 /// Whether kubectl of this minor version or a later one is installed; where it is not, that has been said.
 ///
@@ -28,6 +28,7 @@ pub fn kubectl_is_there(minor_at_least: u32) -> bool {
 pub struct Shell {
     /// The cluster.
     pub cluster: Cluster,
+    program: PathBuf,
     home: tempfile::TempDir,
 }
 
@@ -37,7 +38,15 @@ impl Shell {
     /// # Errors
     /// If it does not get ready.
     pub fn start(flags: &[&str]) -> anyhow::Result<Shell> {
-        Ok(Shell { cluster: Cluster::start(flags)?, home: tempfile::tempdir()? })
+        Ok(Shell { cluster: Cluster::start(flags)?, program: "kubectl".into(), home: tempfile::tempdir()? })
+    }
+
+    /// The same with `lw` in place of kubectl.
+    ///
+    /// # Errors
+    /// As [`Shell::start`].
+    pub fn start_lw(flags: &[&str]) -> anyhow::Result<Shell> {
+        Ok(Shell { program: binary::lw().to_owned(), ..Shell::start(flags)? })
     }
 
     /// The folder in which kubectl runs.
@@ -57,8 +66,10 @@ impl Shell {
 
     /// kubectl with these arguments, without input.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("kubectl");
-        command.args(args).env("KUBECONFIG", self.cluster.data_dir().join("kubeconfig")).env("HOME", self.home.path());
+        let mut command = Command::new(&self.program);
+        let kubeconfig = self.cluster.data_dir().join("kubeconfig");
+        command.args(args).env("KUBECONFIG", &kubeconfig).env("LW_KUBECONFIG", &kubeconfig);
+        command.env("HOME", self.home.path());
         command.current_dir(self.home.path()).stdin(Stdio::null());
         command
     }

@@ -92,7 +92,7 @@ async fn commands_run_in_containers() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_are_passed_on_to_pods() -> anyhow::Result<()> {
-    if !kubectl_is_there() {
+    if !kubectl_is_there(31) {
         return Ok(());
     }
     let shell = Shell::start(&["--nodes", "1"])?;
@@ -101,7 +101,7 @@ async fn requests_are_passed_on_to_pods() -> anyhow::Result<()> {
         "{apiVersion: v1, kind: Service, metadata: {name: web}, \
          spec: {selector: {of: web}, ports: [{name: http, port: 8080, targetPort: 80}]}}",
     );
-    shell.wait_ready(2).await;
+    wait_ready(&shell, 2).await;
     assert!(shell.output(&["label", "pod", "web", "of=web"]).status.success());
     let raw = |path: &str| {
         let output = shell.output(&["get", "--raw", &format!("/api/v1/namespaces/default/{path}")]);
@@ -121,7 +121,42 @@ async fn ports_are_forwarded() -> anyhow::Result<()> {
     if !kubectl_is_there(31) {
         return Ok(());
     }
-    let shell = Shell::start(&["--nodes", "1"])?;
+    forwards_ports(Shell::start(&["--nodes", "1"])?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lw_forwards_ports() -> anyhow::Result<()> {
+    forwards_ports(Shell::start_lw(&["--nodes", "1"])?).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lw_runs_commands_in_containers() -> anyhow::Result<()> {
+    let shell = Shell::start_lw(&["--nodes", "1"])?;
+    shell.apply(PODS);
+    wait_ready(&shell, 2).await;
+    let output = shell.output(&["exec", "talker", "--", "sh", "-c", "echo $GREETING; echo bad >&2; exit 3"]);
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"hello\n"[..]), "{err}");
+    assert_eq!(err, "bad\ncommand terminated with exit code 3\n");
+    // All of a large input arrives, and its end; all of a large output too.
+    let large: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+    let (code, out, err) = shell.talk(&["exec", "-i", "talker", "--", "cat"], &large);
+    assert_eq!((code, out == large), (Some(0), true), "{} bytes: {err}", out.len());
+    let output = shell.output(&["exec", "talker", "--", "no-such-program"]);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && err.contains("executable file not found in $PATH"), "{err}");
+    let output = shell.output(&["exec", "talker", "-c", "nope", "--", "ls"]);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(err, "error: container nope is not valid for pod talker out of: c\n");
+    let mut attached = shell.command(&["attach", "talker"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(attached.stdout.take().expect("piped")).read_line(&mut line)?;
+    end(&mut attached);
+    assert!(line.starts_with("tick "), "{line:?}");
+    Ok(())
+}
+
+async fn forwards_ports(shell: Shell) -> anyhow::Result<()> {
     shell.apply(PODS);
     wait_ready(&shell, 2).await;
     let mut forward = shell.command(&["port-forward", "pod/web", ":80"]).stdout(Stdio::piped()).spawn()?;

@@ -223,7 +223,7 @@ fn images(shell: &Shell<'_>) {
     shell.wrong_usage("set image deploy/loom", "error: at least one image update is required\n");
     shell.wrong_usage("set image deploy/loom *=a b=c", "error: all containers are already specified by *");
     shell.wrong_usage("set env deploy/loom A=b", "error: lw set env is not supported");
-    shell.wrong_usage("exec -it loom -- sh", "error: lw exec is not supported");
+    shell.wrong_usage("cp a b", "error: lw cp is not supported");
     shell.wrong_usage("autoscale deploy/loom --min=1", "error: required flag(s) \"max\" not set\n");
 }
 

@@ -6,8 +6,8 @@ use clap::Subcommand;
 
 use super::refused::{Instead, RefusedArgs};
 use super::{
-    api_resources, apply, auth, autoscale, completion, cordon, create, delete, describe, drain, edit, events, expose,
-    get, label, logs, patch, replace, rollout, run, scale, set, taint, wait,
+    api_resources, apply, auth, autoscale, completion, cordon, create, delete, describe, drain, edit, events, exec,
+    explain, expose, get, label, logs, patch, replace, rollout, run, scale, set, taint, wait,
 };
 
 /// A command on objects. In kubectl's order, in which slips of the pen are looked up, too.
@@ -17,8 +17,7 @@ pub(crate) enum Command {
     Expose(Box<expose::ExposeArgs>),
     Run(Box<run::RunArgs>),
     Set(Box<set::SetArgs>),
-    #[command(hide = true)]
-    Explain(RefusedArgs),
+    Explain(explain::ExplainArgs),
     Get(get::GetArgs),
     Edit(edit::EditArgs),
     Delete(delete::DeleteArgs),
@@ -31,6 +30,9 @@ pub(crate) enum Command {
     Taint(taint::TaintArgs),
     Describe(describe::DescribeArgs),
     Logs(logs::LogsArgs),
+    Attach(exec::AttachArgs),
+    Exec(exec::ExecArgs),
+    PortForward(exec::PortForwardArgs),
     Events(events::EventsArgs),
     Auth(Box<auth::AuthArgs>),
     Apply(Box<apply::ApplyArgs>),
@@ -42,8 +44,6 @@ pub(crate) enum Command {
     Completion(completion::CompletionArgs),
     ApiResources(api_resources::ApiResourcesArgs),
     #[command(hide = true)]
-    Attach(RefusedArgs),
-    #[command(hide = true)]
     Certificate(RefusedArgs),
     #[command(hide = true)]
     Cp(RefusedArgs),
@@ -51,10 +51,6 @@ pub(crate) enum Command {
     Debug(RefusedArgs),
     #[command(hide = true)]
     Diff(RefusedArgs),
-    #[command(hide = true)]
-    Exec(RefusedArgs),
-    #[command(hide = true)]
-    PortForward(RefusedArgs),
     #[command(hide = true)]
     Proxy(RefusedArgs),
     #[command(hide = true)]
@@ -64,7 +60,9 @@ pub(crate) enum Command {
 /// What pods listen on here, in place of a tunnel.
 const ON_THIS_MACHINE: Instead =
     Instead::Do("pods are processes of this machine: reach them at the address that lw get pods -o wide shows");
-/// What serves in place of a shell inside.
+/// What serves in place of a copy.
+const COPY_BY_HAND: Instead = Instead::Do("pack and unpack it: lw exec POD -- tar cf - PATH | tar xf -");
+/// What serves in place of a container to look around from.
 const NO_INSIDE: Instead = Instead::Do("pods are processes of this machine: look at them with lw logs and ps");
 
 /// Runs the command.
@@ -84,20 +82,20 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             Command::Set(args) => set::run(args).await,
             Command::Wait(args) => wait::run(args).await,
             Command::Completion(args) => completion::run(args),
-            Command::Attach(args) => args.refuse("attach", NO_INSIDE),
+            Command::Attach(args) => exec::attach(args).await,
             Command::Autoscale(args) => autoscale::run(args).await,
             Command::Auth(args) => auth::run(args).await,
             Command::Certificate(args) => args.refuse("certificate", Instead::Nothing),
-            Command::Cp(args) => args.refuse("cp", NO_INSIDE),
+            Command::Cp(args) => args.refuse("cp", COPY_BY_HAND),
             Command::Debug(args) => args.refuse("debug", NO_INSIDE),
             Command::Diff(args) => {
                 args.refuse("diff", Instead::Do("lw apply --dry-run=server -o yaml shows what would be"))
             }
             Command::Drain(args) => drain::run(args).await,
-            Command::Explain(args) => args.refuse("explain", Instead::Do("lw get KIND NAME -o yaml shows the fields")),
-            Command::Exec(args) => args.refuse("exec", NO_INSIDE),
+            Command::Explain(args) => explain::run(args).await,
+            Command::Exec(args) => exec::run(args).await,
             Command::Expose(args) => expose::run(args).await,
-            Command::PortForward(args) => args.refuse("port-forward", ON_THIS_MACHINE),
+            Command::PortForward(args) => exec::port_forward(args).await,
             Command::Proxy(args) => args.refuse("proxy", ON_THIS_MACHINE),
             Command::Replace(args) => replace::run(args).await,
             Command::Run(args) => run::run(args).await,

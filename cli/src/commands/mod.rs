@@ -3,7 +3,7 @@
 //! Invariants: what an object means stands in the server; a command asks, joins columns and prints. Results go to
 //! standard output, all else to standard error. Exit codes are kubectl's: 0 done, 1 refused, failed or wrong usage.
 //!
-//! * [`get`], [`describe`], [`events`], [`logs`], [`api_resources`]: look
+//! * [`get`], [`describe`], [`events`], [`logs`], [`api_resources`], [`explain`]: look; [`exec`]: into what runs
 //! * [`apply`], [`create`], [`run`], [`expose`], [`autoscale`], [`replace`], [`delete`], [`edit`], [`patch`], [`label`],
 //!   [`taint`], [`cordon`], [`drain`], [`scale`], [`set`], [`rollout`]: change; [`generated`]: objects made up from flags
 //! * [`auth`]: who one is, and what one may do
@@ -11,7 +11,7 @@
 //! * [`selection`], [`choice`], [`follow`]: which objects, and their changes by watch; [`progress`]: while a person waits
 //! * [`session`], [`names`]: connection, namespace, how objects are named
 //! * [`manifest`], [`strict_value`]: objects from files; [`rules`]: rules of roles as lines
-//! * [`table`], [`output`], [`yaml`], [`age`]: print
+//! * [`table`], [`output`], [`yaml`], [`kyaml`], [`age`]: print
 //! * [`command_line`], [`failure`]: flags and errors in kubectl's words
 //! * [`dispatch`]: which is which
 
@@ -31,11 +31,14 @@ mod dispatch;
 mod drain;
 mod edit;
 mod events;
+mod exec;
+mod explain;
 mod expose;
 mod failure;
 mod follow;
 mod generated;
 mod get;
+mod kyaml;
 mod label;
 mod logs;
 mod manifest;

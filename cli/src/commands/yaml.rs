@@ -129,7 +129,7 @@ fn literal(text: &str, indent: usize) -> String {
 }
 
 /// Whether a plain scalar would read back as no text: for readers of YAML 1.1 too, to which `yes` and `012` are none.
-fn is_another_type(text: &str) -> bool {
+pub(super) fn is_another_type(text: &str) -> bool {
     const WORDS: &[&str] = &[
         "", "null", "~", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf", "-.inf", "+.inf", "<<",
         "=",

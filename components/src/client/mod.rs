@@ -32,6 +32,7 @@
 
 mod api;
 mod backoff;
+pub mod channels;
 mod config;
 mod connection;
 mod connector;
@@ -54,5 +55,5 @@ pub use fence::Fence;
 pub use kinds::{Cached, Decode, Resource};
 pub use kubeconfig::{Selected, load_kubeconfig};
 pub use params::{DeleteParams, ListParams, LogParams, Patch, Propagation, WatchParams, WriteParams};
-pub use raw::RawRequest;
+pub use raw::{RawRequest, query};
 pub use watch::{Watch, WatchBatch, WatchEvent, WireWatch};

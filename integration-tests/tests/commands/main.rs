@@ -8,6 +8,7 @@ use std::time::Duration;
 use listwatch_integration_tests::Server;
 
 mod changes;
+mod generated;
 mod hostile;
 mod output;
 mod shell;
@@ -168,7 +169,7 @@ fn refusals_are_kubectls_and_have_exit_codes() {
         "error: error parsing STDIN: document 1, line 3: metadata: duplicate key \"name\"",
         1,
     );
-    assert_eq!(shell.run("get pods --colour", "").2, 2);
+    assert_eq!(shell.run("get pods --colour", "").2, 1);
     let (out, err, code) = shell.run("get pods", "");
     assert_eq!((out.as_str(), err.as_str(), code), ("", "No resources found in default namespace.\n", 0));
 }

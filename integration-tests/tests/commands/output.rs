@@ -69,7 +69,7 @@ fn generators(shell: &Shell<'_>) {
         "create configmap c4 --from-literal=novalue",
         "",
         "error: invalid literal source novalue, expected key=value",
-        2,
+        1,
     );
 }
 

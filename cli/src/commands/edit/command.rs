@@ -56,9 +56,9 @@ pub(crate) async fn run(args: &EditArgs) -> Result<ExitCode, Failure> {
     }
     // A wrong form is told before a person has worked; templates do not fit what was edited (kubectl's rule).
     args.print.printer()?;
-    if let Some(form) = args.print.form().filter(|form| !["json", "yaml", "name"].contains(form)) {
+    if let Some(form) = args.print.form().filter(|form| !["json", "kyaml", "yaml", "name"].contains(form)) {
         return Err(Failure::usage(format!(
-            "unable to match a printer suitable for the output format {form:?}, allowed formats are: json,yaml"
+            "unable to match a printer suitable for the output format {form:?}, allowed formats are: json,kyaml,yaml"
         )));
     }
     let Selection { session, found, .. } = args.selection.select(&args.words, "edit").await?;

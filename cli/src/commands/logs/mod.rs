@@ -11,3 +11,4 @@ mod sources;
 mod stream;
 
 pub(crate) use command::{LogsArgs, run};
+pub(crate) use sources::container_of;

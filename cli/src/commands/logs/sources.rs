@@ -125,6 +125,17 @@ fn all_names(pod: &Object) -> String {
     names(pod, "containers").into_iter().chain(init).collect::<Vec<_>>().join(", ")
 }
 
+/// The one container of a pod that is meant: see [`of_pod`].
+///
+/// # Errors
+/// If the pod has none of that name.
+pub(crate) fn container_of(pod: &Object, named: Option<&str>) -> Result<String, Failure> {
+    let choice = Choice { container: named, ..Choice::default() };
+    let mut found = of_pod(pod, &choice)?;
+    let none = || Failure::plain(format!("pod {} has no containers", pod.name()));
+    found.pop().map(|source| source.container).ok_or_else(none)
+}
+
 /// The named container, else the annotated one, else the first; says which, if there was a choice.
 fn of_pod(pod: &Object, choice: &Choice<'_>) -> Result<Vec<Source>, Failure> {
     let (containers, init) = (names(pod, "containers"), names(pod, "initContainers"));

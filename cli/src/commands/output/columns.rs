@@ -84,7 +84,7 @@ fn split(spec: &str) -> Vec<&str> {
 }
 
 /// A value as Go's `%v` shows it: `map[a:1 b:2]`, `[x y]`.
-fn in_go(value: &Value) -> String {
+pub(super) fn in_go(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

@@ -6,6 +6,7 @@ use listwatch_proto::resource::{Kind, Object};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::commands::kyaml::to_kyaml;
 use crate::commands::session::full_name;
 use crate::commands::yaml::to_yaml;
 
@@ -16,6 +17,8 @@ pub(crate) enum Form {
     Json,
     /// The object as YAML.
     Yaml,
+    /// The object as KYAML.
+    Kyaml,
     /// `deployment.apps/web`.
     Name,
 }
@@ -26,6 +29,7 @@ pub(crate) fn print(out: &mut dyn Write, form: Form, kind: &Kind, object: &Objec
         Form::Name => writeln!(out, "{}", full_name(kind, object.name())),
         Form::Json => out.write_all(to_json(&object.clone().into_value()).as_bytes()),
         Form::Yaml => out.write_all(to_yaml(&object.clone().into_value()).as_bytes()),
+        Form::Kyaml => out.write_all(to_kyaml(&object.clone().into_value()).as_bytes()),
     }
 }
 
@@ -35,7 +39,12 @@ pub(crate) fn print_list(out: &mut dyn Write, form: Form, objects: &[(&'static K
         return objects.iter().try_for_each(|(kind, object)| print(out, form, kind, object));
     }
     let list = list_of(objects);
-    out.write_all(if form == Form::Json { to_json(&list) } else { to_yaml(&list) }.as_bytes())
+    let text = match form {
+        Form::Json => to_json(&list),
+        Form::Kyaml => to_kyaml(&list),
+        _ => to_yaml(&list),
+    };
+    out.write_all(text.as_bytes())
 }
 
 /// Several objects as one v1 List.

@@ -4,10 +4,12 @@
 //! * [`printer`]: what `-o` can ask for
 //! * [`columns`]: `-o custom-columns=…`
 //! * [`jsonpath`]: kubectl's dialect of JSONPath
+//! * [`go_template`]: the templates of Go
 //! * [`sort`]: the order that `--sort-by` asks for
 
 mod columns;
 mod forms;
+mod go_template;
 mod jsonpath;
 mod printer;
 mod sort;

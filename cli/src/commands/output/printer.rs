@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::columns::Columns;
 use super::forms::{Form, list_of, print, print_list, to_json, without_managers};
+use super::go_template::GoTemplate;
 use super::jsonpath::Template;
 use crate::commands::failure::Failure;
 use crate::commands::table::Table;
@@ -59,10 +60,12 @@ enum Output {
     Wide,
     Form(Form),
     JsonPath { template: Template, text: String, as_json: bool },
+    GoTemplate(GoTemplate, String),
     Columns(Columns),
 }
 
-const ALLOWED: &str = "custom-columns,custom-columns-file,json,jsonpath,jsonpath-as-json,jsonpath-file,name,wide,yaml";
+const ALLOWED: &str = "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,\
+                       jsonpath-file,kyaml,name,template,templatefile,wide,yaml";
 
 fn unknown(text: &str) -> Failure {
     Failure::usage(format!(
@@ -81,6 +84,7 @@ impl Printer {
             ("wide", None) => Output::Wide,
             ("json", None) => Output::Form(Form::Json),
             ("yaml", None) => Output::Form(Form::Yaml),
+            ("kyaml", None) => Output::Form(Form::Kyaml),
             ("name", None) => Output::Form(Form::Name),
             ("jsonpath" | "jsonpath-as-json" | "jsonpath-file", None | Some("")) => {
                 return Err(Failure::usage("template format specified but no template given"));
@@ -94,10 +98,11 @@ impl Printer {
             ("custom-columns-file", Some(path)) => {
                 Output::Columns(Columns::parse_file(&read(path)?).map_err(Failure::usage)?)
             }
-            ("go-template" | "go-template-file" | "template" | "templatefile" | "kyaml", _) => {
-                let problem = format!("the output format {word:?} is not supported; allowed formats are: {ALLOWED}");
-                return Err(Failure::usage(problem));
+            ("go-template" | "go-template-file" | "template" | "templatefile", None | Some("")) => {
+                return Err(Failure::usage("template format specified but no template given"));
             }
+            ("go-template" | "template", Some(template)) => go_template(template)?,
+            ("go-template-file" | "templatefile", Some(path)) => go_template(&read(path)?)?,
             _ => return Err(unknown(text)),
         };
         Ok(Printer { form, with_header: !no_headers, table: Table::default(), printed: 0, with_managed_fields: false })
@@ -128,7 +133,7 @@ impl Printer {
                 }
                 print(out, *form, kind, &self.seen(object))?;
             }
-            Output::JsonPath { .. } => self.template(out, &object.clone().into_value())?,
+            Output::JsonPath { .. } | Output::GoTemplate(..) => self.template(out, &object.clone().into_value())?,
             Output::Columns(_) => self.rows(out, &[object.clone().into_value()])?,
             Output::Wide => return Err(unknown("wide")),
         }
@@ -148,7 +153,7 @@ impl Printer {
                     objects.iter().map(|(kind, object)| (*kind, self.seen(object).into_owned())).collect();
                 print_list(out, *form, &seen)?;
             }
-            Output::JsonPath { .. } => self.template(out, &list_of(objects))?,
+            Output::JsonPath { .. } | Output::GoTemplate(..) => self.template(out, &list_of(objects))?,
             Output::Columns(_) => {
                 let values: Vec<Value> = objects.iter().map(|(_, object)| object.clone().into_value()).collect();
                 self.rows(out, &values)?;
@@ -168,6 +173,15 @@ impl Printer {
     }
 
     fn template(&self, out: &mut dyn Write, value: &Value) -> Result<(), Failure> {
+        if let Output::GoTemplate(template, text) = &self.form {
+            let failed = |why| {
+                Failure::plain(format!(
+                    "error executing template {text:?}: Error executing template: {why}. Printing more information for \
+                     debugging the template:\n\ttemplate was:\n\t\t{text}"
+                ))
+            };
+            return Ok(out.write_all(template.print(value).map_err(failed)?.as_bytes())?);
+        }
         let Output::JsonPath { template, text, as_json } = &self.form else { return Ok(()) };
         let printed = if *as_json { template.values(value).map(|v| to_json(&v)) } else { template.print(value) };
         let printed = printed.map_err(|why| {
@@ -196,6 +210,11 @@ fn json_path(text: &str, as_json: bool) -> Result<Output, Failure> {
     let problem = |why| Failure::usage(format!("error parsing jsonpath {text}, {why}"));
     let template = Template::parse(text).map_err(problem)?;
     Ok(Output::JsonPath { template, text: text.to_owned(), as_json })
+}
+
+fn go_template(text: &str) -> Result<Output, Failure> {
+    let problem = |why| Failure::usage(format!("error parsing template {text}, {why}"));
+    Ok(Output::GoTemplate(GoTemplate::parse(text).map_err(problem)?, text.to_owned()))
 }
 
 fn read(path: &str) -> Result<String, Failure> {
@@ -254,7 +273,7 @@ mod tests {
             text.starts_with("error: unable to match a printer suitable for the output format \"table\""),
             "{text}"
         );
-        let text = Printer::parse("go-template={{.}}", false).expect_err("refused").text();
-        assert!(text.contains("\"go-template\" is not supported"), "{text}");
+        let text = Printer::parse("go-template={{.metadata.name", false).expect_err("refused").text();
+        assert_eq!(text, "error: error parsing template {{.metadata.name, template: output:1: unclosed action");
     }
 }

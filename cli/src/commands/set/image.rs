@@ -144,7 +144,10 @@ struct Plan {
 fn plan(kind: &Kind, object: &Object, pairs: &[Pair]) -> Result<Plan, String> {
     let spec: &[&str] = match kind.kind {
         "Pod" => &["spec"],
-        "Deployment" | "ReplicaSet" => &["spec", "template", "spec"],
+        "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet" | "ReplicationController" | "Job" => {
+            &["spec", "template", "spec"]
+        }
+        "CronJob" => &["spec", "jobTemplate", "spec", "template", "spec"],
         _ => {
             return Err(format!(
                 "{}/{} the object is not a pod or does not have a pod template: *{}.{}",
