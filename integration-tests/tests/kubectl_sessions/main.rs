@@ -267,7 +267,6 @@ fn the_document_tells_the_counts() -> anyhow::Result<()> {
 }
 
 #[test]
-#[ignore = "by hand (--ignored) until it has been seen on a busy machine"]
 fn sessions_of_kubectl_go_as_recorded() -> anyhow::Result<()> {
     let Some(client) = client().filter(|_| python_is_there()) else {
         assert!(
