@@ -199,9 +199,12 @@ async fn carry(client: &Client, path: &str, mut stream: TcpStream) -> Result<(),
     let mut begun = [false, false];
     let ended = loop {
         tokio::select! {
-            message = reader.next() => match message.map_err(|error| error.to_string())? {
-                None => break Ok(()),
-                Some((channel @ (STDIN | STDOUT), bytes)) => {
+            message = reader.next() => match message {
+                // Who is connected here sees the end, however it comes.
+                Ok(None) => break Ok(()),
+                Err(_) if begun[usize::from(STDIN)] => break Ok(()),
+                Err(error) => break Err(error.to_string()),
+                Ok(Some((channel @ (STDIN | STDOUT), bytes))) => {
                     if !std::mem::replace(&mut begun[usize::from(channel)], true) {
                         continue;
                     }
@@ -210,7 +213,7 @@ async fn carry(client: &Client, path: &str, mut stream: TcpStream) -> Result<(),
                     }
                     to_here.write_all(&bytes).await.map_err(|error| error.to_string())?;
                 }
-                Some(_) => {}
+                Ok(Some(_)) => {}
             },
             count = from_here.read(&mut buffer) => match count {
                 Ok(0) | Err(_) => break Ok(()),
