@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::auth::service_account::ServiceAccountOptions;
 use crate::auth::{AuditPath, AuthorizationMode};
 use crate::registry::{AdmissionPlugins, Pools};
-pub use crate::rest::RequestTimes;
+pub use crate::rest::{RequestTimes, RequestsInflight};
 use crate::storage::{CheckpointOptions, Durability, LogSizes};
 use crate::transport::TlsFiles;
 
@@ -71,6 +71,8 @@ pub struct Config {
     pub advertise_address: Option<IpAddr>,
     /// How long requests of the REST API may last.
     pub request_times: RequestTimes,
+    /// How many of them are worked on at a time.
+    pub requests_inflight: RequestsInflight,
 }
 
 /// Who may do what on the resource API.
@@ -190,6 +192,7 @@ impl Config {
             pools: Pools::default(),
             advertise_address: None,
             request_times: RequestTimes::default(),
+            requests_inflight: RequestsInflight::default(),
         }
     }
 

@@ -212,7 +212,8 @@ impl Ports {
         let signing_key = secure_tls.as_ref().and_then(|secure| secure.signing_key.clone());
         let accounts = service_accounts(config, signing_key.clone())?;
         let authenticator = Arc::new(Authenticator::Proof(tokens(config)?, accounts));
-        let registry = registry(config, clock, engine, &authenticator, self.addresses.secure);
+        let client_authority = secure_tls.as_ref().and_then(|secure| secure.client_authority.clone());
+        let registry = registry(config, clock, engine, &authenticator, (self.addresses.secure, client_authority));
         let (rest, front) = rest::routes(
             RestDoor {
                 registry: registry.clone(),
@@ -220,6 +221,7 @@ impl Ports {
                 stopping: stop.drain.clone(),
                 documents: Arc::default(),
                 times: config.request_times,
+                inflight: config.requests_inflight,
             },
             engine.clone(),
         );
@@ -270,7 +272,7 @@ fn registry(
     clock: &Arc<dyn Clock>,
     engine: &Engine,
     authenticator: &Arc<Authenticator>,
-    secure: Option<SocketAddr>,
+    (secure, client_authority): (Option<SocketAddr>, Option<String>),
 ) -> Registry {
     let api_service = secure.map(|address| ApiService { port: address.port(), address: config.reached_at() });
     let options = RegistryOptions {
@@ -278,6 +280,7 @@ fn registry(
         plugins: config.access.plugins.clone(),
         pools: config.pools.clone(),
         api_service,
+        client_authority,
         ..RegistryOptions::default()
     };
     let store: Arc<dyn Store> = Arc::new(EngineStore::new(engine.clone()));

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use listwatch_server::auth::service_account::{DEFAULT_ISSUER, ServiceAccountOptions};
 use listwatch_server::auth::{AuditPath, AuthorizationMode};
 use listwatch_server::config::{
-    Access, Certificates, ClientPort, Config, KubeletFiles, ListenUrl, RequestTimes, SecurePort,
+    Access, Certificates, ClientPort, Config, KubeletFiles, ListenUrl, RequestTimes, RequestsInflight, SecurePort,
 };
 use listwatch_server::registry::{AddressRange, AdmissionPlugin, AdmissionPlugins, Pools};
 use listwatch_server::storage::{CheckpointOptions, Durability, LogSizes};
@@ -225,6 +225,12 @@ struct SecureArgs {
     #[arg(long, env = "LW_MIN_REQUEST_TIMEOUT", value_name = "SECONDS", default_value_t = 1800,
         value_parser = clap::value_parser!(u32).range(1..))]
     min_request_timeout: u32,
+    /// How many requests that only read are worked on at a time, watches, logs and sessions apart; 0 = as many as come
+    #[arg(long, env = "LW_MAX_REQUESTS_INFLIGHT", value_name = "COUNT", default_value_t = 400)]
+    max_requests_inflight: u32,
+    /// How many requests that change something are worked on at a time; 0 = as many as come
+    #[arg(long, env = "LW_MAX_MUTATING_REQUESTS_INFLIGHT", value_name = "COUNT", default_value_t = 200)]
+    max_mutating_requests_inflight: u32,
     /// Serve the resource API in plain text on 127.0.0.1, without any proof of identity; 0 = a free port
     #[arg(long, env = "LW_INSECURE_RESOURCE_PORT", value_name = "PORT")]
     insecure_resource_port: Option<u16>,
@@ -341,6 +347,10 @@ impl ServerArgs {
             request_times: RequestTimes {
                 request: self.secure.request_timeout,
                 watch_min: Duration::from_secs(self.secure.min_request_timeout.into()),
+            },
+            requests_inflight: RequestsInflight {
+                reads: self.secure.max_requests_inflight,
+                writes: self.secure.max_mutating_requests_inflight,
             },
             secure: Some(self.secure.port()?),
             compaction_interval: self.compaction_interval,

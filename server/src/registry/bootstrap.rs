@@ -18,6 +18,11 @@ const FIRST_WRITES_MAX: usize = 100;
 /// The namespaces that are there from the start.
 pub(super) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
+/// The ConfigMap that tells other servers whom the API believes.
+const AUTHENTICATION: &str = "extension-apiserver-authentication";
+/// Its key for who signs the certificates of clients.
+const CLIENT_AUTHORITY: &str = "client-ca-file";
+
 impl Registry {
     /// Writes the first objects if they are not there. Each verb begins with this; after the first time it costs one
     /// look at a flag.
@@ -36,7 +41,42 @@ impl Registry {
     async fn begin_service(&self) -> Result<(), Status> {
         self.write_first_objects().await?;
         self.settle_claims().await?;
-        self.write_api_service().await
+        self.write_api_service().await?;
+        self.write_authentication().await
+    }
+
+    /// Tells other servers of the cluster whom this one believes: they know clients by the same certificates
+    /// (kube-apiserver's cluster authentication trust).
+    async fn write_authentication(&self) -> Result<(), Status> {
+        let Some(authority) = &self.shared.options.client_authority else { return Ok(()) };
+        let kind = Kind::by_api_version("v1", "ConfigMap").expect("ConfigMap is a served kind");
+        let key = Bytes::from(kind.key("kube-system", AUTHENTICATION));
+        let store = &self.shared.store;
+        let (object, guard) = match store.get(&key).await?.0 {
+            None => {
+                let mut object = Object::default();
+                object.set(&["apiVersion"], "v1");
+                object.set(&["kind"], "ConfigMap");
+                object.set(&["metadata"], json!({"name": AUTHENTICATION, "namespace": "kube-system"}));
+                object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
+                object.set(&["metadata", "creationTimestamp"], time(self.now()));
+                (object, Guard { key: key.clone(), mod_revision: 0 })
+            }
+            // What is damaged stays, as above.
+            Some(kv) => match Current::of(kv) {
+                Ok(current) => (current.object.clone(), current.guard()),
+                Err(_) => return Ok(()),
+            },
+        };
+        if object.text(&["data", CLIENT_AUTHORITY]) == authority {
+            return Ok(());
+        }
+        let mut told = object;
+        told.set(&["data", CLIENT_AUTHORITY], authority.as_str());
+        let write = Write::Put { key, value: encode(&told), lease: 0 };
+        // Refused means that another server has just written it; the next start looks again.
+        store.commit(vec![guard], vec![write], &Origin::user("system:registry")).await?;
+        Ok(())
     }
 
     /// Writes those of the first objects that are missing.

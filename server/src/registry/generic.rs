@@ -36,6 +36,8 @@ pub struct RegistryOptions {
     pub pools: Pools,
     /// Where the API itself is reached; `None` = it has no service.
     pub api_service: Option<ApiService>,
+    /// Who signs the certificates by which the API knows its clients, in PEM; `None` = it is not told.
+    pub client_authority: Option<String>,
 }
 
 impl Default for RegistryOptions {
@@ -47,6 +49,7 @@ impl Default for RegistryOptions {
             revision_wait: Duration::from_secs(3),
             pools: Pools::default(),
             api_service: None,
+            client_authority: None,
         }
     }
 }

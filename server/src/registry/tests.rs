@@ -582,6 +582,7 @@ mod delete_races;
 mod engine;
 mod evictions;
 mod judged;
+mod parts;
 mod policies;
 mod priority;
 mod recorded;

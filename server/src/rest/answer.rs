@@ -85,6 +85,14 @@ pub(super) fn plain(text: impl Into<Body>) -> Response {
     response
 }
 
+/// Come again in a second: more is asked than is worked on at a time.
+pub(super) fn too_many_requests() -> Response {
+    let text = "Too many requests, please try again later.\n".to_owned();
+    let mut response = plain_error(StatusCode::TOO_MANY_REQUESTS, text);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
 /// The words of kube-apiserver for `/api/v1/watch` with nothing behind it, which its filters do not understand.
 pub(super) fn watch_of_nothing(uri: &Uri) -> Response {
     let why = "failed to create RequestInfo: unable to determine kind and namespace from url";

@@ -14,6 +14,7 @@ use listwatch_proto::resource::{Reason, Status, Storage};
 use tokio_util::sync::CancellationToken;
 
 use super::finish::{self, Wants};
+use super::inflight::{Place, Places, RequestsInflight};
 use super::metrics::{self, Counts, Subject};
 use super::negotiate::{self, Encoding, Shape};
 use super::objects::{Ask, encoding_of};
@@ -40,6 +41,8 @@ pub(crate) struct RestDoor {
     pub(crate) documents: Arc<Documents>,
     /// How long requests may last.
     pub(crate) times: RequestTimes,
+    /// How many requests are worked on at a time.
+    pub(crate) inflight: RequestsInflight,
 }
 
 /// The door at work.
@@ -47,6 +50,7 @@ pub(crate) struct RestDoor {
 struct Serving {
     door: RestDoor,
     counts: Counts,
+    places: Places,
 }
 
 /// The door without a router around it, for the requests that are many.
@@ -79,7 +83,7 @@ pub(crate) fn routes(door: RestDoor, engine: Engine) -> (Router, RestFront) {
     }
     let counts = Counts::new();
     let numbers = metrics::router(counts.clone(), engine);
-    let serving = Arc::new(Serving { door, counts });
+    let serving = Arc::new(Serving { places: Places::new(door.inflight), door, counts });
     let router = router.with_state(serving.clone()).merge(plain::router()).merge(probes).merge(numbers);
     (router.layer(axum::middleware::map_response(answer::uncached)), RestFront(serving))
 }
@@ -95,6 +99,12 @@ async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Respons
     let named = path::read(&kinds, request.uri().path());
     let subject = subject(request.method(), &named, &query);
     let (began, flying) = (serving.door.registry.monotonic(), serving.counts.begin(&subject));
+    let Some(place) = serving.place(&subject, &request) else {
+        // Its answer must not overtake its body either.
+        let _ = body::whole(request).await;
+        serving.counts.end(&subject, false, 429, std::time::Duration::ZERO, None);
+        return answer::too_many_requests();
+    };
     // The body is read before anything is refused: an answer ahead of it resets the stream, and some clients then show
     // the reset instead of the answer.
     let answer = match body::whole(request).await {
@@ -116,7 +126,7 @@ async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Respons
     // What is written piece by piece is served until its last piece.
     let held = |body: Body| {
         Body::new(body.map_frame(move |frame| {
-            let _ = &flying;
+            let _ = (&flying, &place);
             frame
         }))
     };
@@ -146,6 +156,16 @@ fn refusal(mut status: Status, encoding: Encoding) -> Response {
 }
 
 impl Serving {
+    /// A place among the requests that are worked on; `None` = there are too many.
+    fn place(&self, subject: &Subject, request: &Request) -> Option<Place> {
+        if subject.is_long_running() {
+            return Some(Place::uncounted());
+        }
+        let context = request.extensions().get::<Arc<RequestContext>>();
+        let is_trusted = context.is_some_and(|context| context.user.is_master());
+        self.places.take(subject.is_read(), is_trusted)
+    }
+
     /// The answer, within the time that a request has; what lasts by its nature has no limit here.
     async fn in_time(
         &self,

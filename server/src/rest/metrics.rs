@@ -136,6 +136,11 @@ impl Subject {
         Subject { verb, component: "apiserver", ..Subject::default() }
     }
 
+    /// Whether it changes nothing.
+    pub(super) fn is_read(&self) -> bool {
+        matches!(self.verb, "GET" | "LIST" | "WATCH")
+    }
+
     /// Whether it lasts until the client or a limit ends it.
     pub(super) fn is_long_running(&self) -> bool {
         self.verb == "WATCH" || matches!(self.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy")
@@ -161,7 +166,7 @@ impl Counts {
         let gauge = if subject.is_long_running() {
             self.inner.long_running.get_or_create(subject).clone()
         } else {
-            let request_kind = if matches!(subject.verb, "GET" | "LIST") { "readOnly" } else { "mutating" };
+            let request_kind = if subject.is_read() { "readOnly" } else { "mutating" };
             self.inner.inflight.get_or_create(&Flight { request_kind }).clone()
         };
         gauge.inc();

@@ -15,6 +15,7 @@ mod discovery;
 mod door;
 mod finish;
 mod health;
+mod inflight;
 mod list;
 mod log;
 mod metrics;
@@ -34,5 +35,6 @@ mod yaml;
 mod yaml_write;
 
 pub(crate) use door::{RestDoor, RestFront, routes};
+pub use inflight::RequestsInflight;
 pub(crate) use plain::KUBERNETES_VERSION;
 pub use times::RequestTimes;

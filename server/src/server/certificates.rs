@@ -18,6 +18,8 @@ pub(super) struct SecureTls {
     pub(super) kubelets: Option<Arc<Kubelets>>,
     /// The key of service accounts' tokens, if the server makes its own.
     pub(super) signing_key: Option<PathBuf>,
+    /// Who signs the certificates of clients, in PEM; `None` = certificates are not asked for.
+    pub(super) client_authority: Option<String>,
 }
 
 /// Where the administrator's kubeconfig is written.
@@ -45,7 +47,10 @@ pub(super) fn prepare(
         Certificates::Files { .. } => None,
         Certificates::Own => Some(pki::ensure(data_dir.join("pki"), &**clock)?.signing_key()?),
     };
-    Ok(SecureTls { tls: Tls::load(tls, clock.clone())?, kubelets: kubelets.map(Arc::new), signing_key })
+    // Read after it was found to be one: what is loaded names the file that cannot be used.
+    let loaded = Tls::load(tls, clock.clone())?;
+    let client_authority = tls.clients.authority().and_then(|path| std::fs::read_to_string(path).ok());
+    Ok(SecureTls { tls: loaded, kubelets: kubelets.map(Arc::new), signing_key, client_authority })
 }
 
 /// Authority, certificates and kubeconfig under the data folder.

@@ -63,6 +63,16 @@ pub enum ClientCertificates {
     Demanded(PathBuf),
 }
 
+impl ClientCertificates {
+    /// The file of the authorities, if certificates are asked for.
+    pub fn authority(&self) -> Option<&std::path::Path> {
+        match self {
+            ClientCertificates::Ignored => None,
+            ClientCertificates::Asked(path) | ClientCertificates::Demanded(path) => Some(path),
+        }
+    }
+}
+
 /// The files a port's TLS is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
