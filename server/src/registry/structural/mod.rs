@@ -12,6 +12,7 @@
 //! from JSON whose depth is bounded when it is read.
 
 mod check;
+mod cost;
 mod default;
 mod embedded;
 mod formats;
@@ -21,6 +22,7 @@ mod rules;
 mod schema;
 
 pub(super) use check::{Finding, What, check, check_change};
+pub(super) use cost::too_expensive;
 pub(super) use default::{default, drop_nulls};
 pub(super) use embedded::{coerce as coerce_embedded, validate as validate_embedded};
 pub(super) use formats::is_supported as is_supported_format;

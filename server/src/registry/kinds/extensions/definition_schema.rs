@@ -7,7 +7,9 @@ use super::structurality;
 use crate::registry::custom::tell;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::structural;
-use crate::registry::structural::{Rules, Schema, check, coerce_embedded, is_supported_format, validate_embedded};
+use crate::registry::structural::{
+    Rules, Schema, check, coerce_embedded, is_supported_format, too_expensive, validate_embedded,
+};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -457,6 +459,9 @@ impl Judge<'_> {
             self.rules.invalid(&path, &rules[fault.index], &fault.why);
         }
         for (i, rule) in rules.iter().enumerate() {
+            if let Some(why) = too_expensive(text(rule, "rule"), schema) {
+                self.rules.forbidden(&all.index(i).child("rule"), &why);
+            }
             let uses_old = text(rule, "rule").contains("oldSelf");
             if let Some(above) = place.uncorrelated.as_ref().filter(|_| uses_old) {
                 let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {above}");
