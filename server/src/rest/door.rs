@@ -211,8 +211,12 @@ impl Serving {
                 None => self.verb(request, &target, watch, query).await,
                 Some(warning) => {
                     let encoding = encoding_of(&request);
-                    let answer = self.verb(request, &target, watch, query).await;
-                    let mut response = answer.unwrap_or_else(|status| refusal(status, encoding));
+                    let mut response = match self.verb(request, &target, watch, query).await {
+                        Ok(response) => response,
+                        // Where nothing is served nothing is on its way out either.
+                        Err(status) if status.reason == Reason::MethodNotAllowed => return Err(status),
+                        Err(status) => refusal(status, encoding),
+                    };
                     answer::warn_first(&mut response, warning);
                     Ok(response)
                 }
