@@ -23,6 +23,7 @@ const WORDS: &[&str] = &[
     include_str!("words/autoscaling_v1.txt"),
     include_str!("words/autoscaling_v2.txt"),
     include_str!("words/batch_v1.txt"),
+    include_str!("words/certificates_v1.txt"),
     include_str!("words/coordination_v1.txt"),
     include_str!("words/core_v1.txt"),
     include_str!("words/discovery_v1.txt"),
