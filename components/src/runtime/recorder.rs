@@ -17,7 +17,7 @@ use super::event_correlator::{Correlator, Occurrence, Telling};
 use super::event_series::{Deed, Record, SWEEP, Series};
 use super::{Backoff, BackoffPolicy};
 use crate::client::{Api, Cached, Client, Error, Patch, Resource};
-use crate::clock::SharedClock;
+use crate::clock::{SharedClock, timer_now};
 
 /// Events waiting to be written (upstream's number).
 const QUEUE_MAX: usize = 1000;
@@ -151,7 +151,7 @@ pub fn reference<T: Resource>(object: &Cached<T>) -> ObjectReference {
 impl RecorderTask {
     /// Writes until told to stop, then for a moment what is still queued; or until every recorder is gone.
     pub async fn run(mut self, shutdown: CancellationToken) {
-        let mut sweep = tokio::time::interval_at(tokio::time::Instant::now() + SWEEP, SWEEP);
+        let mut sweep = tokio::time::interval_at(timer_now() + SWEEP, SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let writes = tokio::select! {
