@@ -24,10 +24,12 @@ const EDIT_INSTEAD: Instead = Instead::Do("edit the file and give it to lw apply
 /// What to do with the memory of what was applied.
 #[derive(Debug, Subcommand)]
 pub(super) enum LastApplied {
-    ViewLastApplied(ViewArgs),
-    SetLastApplied(SetArgs),
-    #[command(hide = true)]
-    EditLastApplied(RefusedArgs),
+    #[command(name = "view-last-applied")]
+    View(ViewArgs),
+    #[command(name = "set-last-applied")]
+    Set(SetArgs),
+    #[command(name = "edit-last-applied", hide = true)]
+    Edit(RefusedArgs),
 }
 
 /// Show what was applied last
@@ -67,9 +69,9 @@ pub(super) struct SetArgs {
 /// Runs the command.
 pub(super) async fn run(what: &LastApplied) -> Result<ExitCode, Failure> {
     match what {
-        LastApplied::ViewLastApplied(args) => view(args).await,
-        LastApplied::SetLastApplied(args) => set(args).await,
-        LastApplied::EditLastApplied(args) => args.refuse("apply edit-last-applied", EDIT_INSTEAD),
+        LastApplied::View(args) => view(args).await,
+        LastApplied::Set(args) => set(args).await,
+        LastApplied::Edit(args) => args.refuse("apply edit-last-applied", EDIT_INSTEAD),
     }
 }
 

@@ -113,7 +113,9 @@ fn port_named(pod: &Object, name: &str) -> Option<u16> {
 /// The pod's port that a port of the Service leads to.
 fn port_of_service(service: &Object, port: &str, pod: &Object) -> Result<u16, String> {
     let ports = service.at(&["spec", "ports"]).and_then(Value::as_array);
-    let is_it = |entry: &&Value| entry["name"] == port || entry["port"].to_string() == port;
+    let is_it = |entry: &&Value| {
+        entry["name"] == port || entry["port"].as_u64().is_some_and(|number| port.parse() == Ok(number))
+    };
     let entry = ports.into_iter().flatten().find(is_it);
     let entry = entry.ok_or_else(|| format!("Service {} does not have a service port {port}", service.name()))?;
     let target = if service.text(&["spec", "clusterIP"]) == "None" { &entry["port"] } else { &entry["targetPort"] };

@@ -48,9 +48,9 @@ pub(super) enum Operand {
 pub(super) fn parse(text: &str) -> Result<Block, String> {
     let mut parser = Parser { text, parts: parts(text)?.into_iter().peekable() };
     match parser.block(false)? {
-        (block, End::Text) => Ok(block),
-        (_, End::End) => Err("template: output:1: unexpected {{end}}".to_owned()),
-        (_, End::Else(..)) => Err("template: output:1: unexpected {{else}}".to_owned()),
+        (block, Stop::Text) => Ok(block),
+        (_, Stop::End) => Err("template: output:1: unexpected {{end}}".to_owned()),
+        (_, Stop::Else(..)) => Err("template: output:1: unexpected {{else}}".to_owned()),
     }
 }
 
@@ -60,7 +60,7 @@ struct Parser<'a> {
 }
 
 /// What a block ends with.
-enum End {
+enum Stop {
     Text,
     End,
     /// With what stands behind it: `else if`.
@@ -72,11 +72,11 @@ impl Parser<'_> {
         format!("template: output:{}: {why}", line_of(self.text, at))
     }
 
-    fn block(&mut self, in_range: bool) -> Result<(Block, End), String> {
+    fn block(&mut self, in_range: bool) -> Result<(Block, Stop), String> {
         let mut block = Vec::new();
         loop {
             let (tokens, at) = match self.parts.next() {
-                None => return Ok((block, End::Text)),
+                None => return Ok((block, Stop::Text)),
                 Some(Part::Text(text)) => {
                     block.push(Node::Text(text));
                     continue;
@@ -89,8 +89,8 @@ impl Parser<'_> {
                 None => return Err(self.fault(at, "missing value for command")),
             };
             match word {
-                "end" => return Ok((block, End::End)),
-                "else" => return Ok((block, End::Else(tokens[1..].to_vec(), at))),
+                "end" => return Ok((block, Stop::End)),
+                "else" => return Ok((block, Stop::Else(tokens[1..].to_vec(), at))),
                 "if" | "with" | "range" => {
                     let (word, tokens) = (word.to_owned(), tokens[1..].to_vec());
                     block.push(self.control(&word, &tokens, at, in_range)?);
@@ -114,15 +114,15 @@ impl Parser<'_> {
         let pipeline = self.pipeline(tokens, at)?;
         let (body, end) = self.block(in_range || word == "range")?;
         let otherwise = match end {
-            End::End => Vec::new(),
-            End::Text => return Err(self.fault(self.text.len(), "unexpected EOF")),
-            End::Else(more, _) if more.is_empty() => match self.block(in_range)? {
-                (block, End::End) => block,
-                (_, End::Text) => return Err(self.fault(self.text.len(), "unexpected EOF")),
-                (_, End::Else(_, at)) => return Err(self.fault(at, "expected end; found {{else}}")),
+            Stop::End => Vec::new(),
+            Stop::Text => return Err(self.fault(self.text.len(), "unexpected EOF")),
+            Stop::Else(more, _) if more.is_empty() => match self.block(in_range)? {
+                (block, Stop::End) => block,
+                (_, Stop::Text) => return Err(self.fault(self.text.len(), "unexpected EOF")),
+                (_, Stop::Else(_, at)) => return Err(self.fault(at, "expected end; found {{else}}")),
             },
             // `else if` is an if in the else, and has the same end.
-            End::Else(more, at) => match more.split_first() {
+            Stop::Else(more, at) => match more.split_first() {
                 Some((Token::Word(again), rest)) if again == word && word != "range" => {
                     let rest = rest.to_vec();
                     vec![self.control(word, &rest, at, in_range)?]
