@@ -26,9 +26,9 @@ use super::{Answer, Peer, PeerIdentity, Served, Tls, port_owner};
 /// sensible client meets, since one connection carries thousands of streams.
 const CONNECTIONS_MAX: usize = 20_000;
 
-/// What of one stream waits to be framed: as much as is encrypted in one go. More would only grow cold, and 64 long lists
-/// at a time would hold six times as much.
-const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
+/// What of one stream waits to be framed: a page of some hundred objects goes in one turn; of a longer list more would
+/// only grow cold in memory.
+const SEND_BUFFER_BYTES_MAX: usize = 256 << 10;
 
 /// Streams of one connection at the same time. A node or a proxy watches many things over one connection; etcd sets no
 /// bound of its own.
