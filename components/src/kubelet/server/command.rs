@@ -26,6 +26,7 @@ use super::{
     channels::{self, Said},
     upgrade::Socket,
 };
+use crate::clock::timer_now;
 
 /// How much output is sent at once.
 const CHUNK_BYTES: usize = 32 * 1024;
@@ -103,7 +104,7 @@ pub(super) async fn follow(socket: Socket, outcome: io::Result<Session>, ways: W
             }
             if left {
                 gone = true;
-                afterlife.as_mut().reset(tokio::time::Instant::now() + AFTERLIFE);
+                afterlife.as_mut().reset(timer_now() + AFTERLIFE);
             }
         };
         over.send_replace(true);
