@@ -27,8 +27,8 @@ use crate::auth::service_account::{self, ServiceAccounts};
 use crate::auth::{AuditLog, Authenticator, Authorizer, Gate, Tokens, guard};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Certificates, Config, SecurePort};
-use crate::etcd::{self, EtcdOptions};
-use crate::registry::{ApiService, EngineStore, Registry, RegistryOptions, Store};
+use crate::etcd::{self, Entry, EtcdOptions};
+use crate::registry::{ApiService, EngineStore, MASTERS, Registry, RegistryOptions, Store};
 use crate::resources::{self, ResourceOptions};
 use crate::rest::{self, RestDoor, RestFront};
 use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder, check_no_cluster};
@@ -193,6 +193,7 @@ impl Ports {
         let client_tls = config.client.tls.as_ref().map(|files| Tls::load(files, clock.clone())).transpose()?;
         let options = EtcdOptions {
             client_urls: advertised(config, &self.client)?,
+            entry: etcd_entry(config, secure_tls.as_ref())?,
             shutdown: stop.drain.clone(),
             ..EtcdOptions::default()
         };
@@ -265,6 +266,21 @@ impl Front for GatedFront {
     fn answer(self: Arc<Self>, request: Request<Body>) -> Answer {
         Box::pin(async move { Ok(self.gate.pass(request, |request| self.front.answer(request)).await) })
     }
+}
+
+/// Who may enter etcd's door. Where it trusts an authority whose certificates name users of the resource API, only
+/// those whom that API refuses nothing: else a node's certificate were a key to everything.
+fn etcd_entry(config: &Config, secure: Option<&SecureTls>) -> Result<Entry, ServerError> {
+    let etcd = config.client.tls.as_ref().and_then(|files| files.clients.authority());
+    let resources = secure.and_then(|secure| secure.client_authority_file.as_deref());
+    let (Some(etcd), Some(resources)) = (etcd, resources) else { return Ok(Entry::Anybody) };
+    let is_shared = certificates::is_authority_shared(etcd, resources)?;
+    if is_shared {
+        tracing::info!(
+            "etcd's API is served to certificates of the group {MASTERS} alone: its authority names users too"
+        );
+    }
+    Ok(if is_shared { Entry::Group(MASTERS) } else { Entry::Anybody })
 }
 
 fn registry(

@@ -1,5 +1,7 @@
 //! A connection by TLS that shows nothing of itself unless told to, and calls whose messages are any bytes.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
@@ -8,7 +10,7 @@ use listwatch_integration_tests::Server;
 use listwatch_proto::resource::Status;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
@@ -16,14 +18,29 @@ use tower::{Service, ServiceExt};
 
 /// A connection of nobody to the TLS port.
 pub(crate) fn nobody(server: &Server) -> Channel {
-    let authority = std::fs::read(server.data_dir().join("pki/ca.crt")).expect("the authority");
+    connection(&server.data_dir().join("pki"), None, server.secure_address())
+}
+
+/// A connection by TLS to an address, with the authority of this folder and, if one is named, its certificate.
+pub(crate) fn connection(pki: &Path, certificate: Option<&str>, address: SocketAddr) -> Channel {
+    let read = |name: &str| std::fs::read(pki.join(name)).expect("a file of the authority");
+    let chain = |pem: &[u8]| -> Vec<CertificateDer<'static>> {
+        CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().expect("PEM")
+    };
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&authority) {
-        roots.add(certificate.expect("PEM")).expect("an authority");
+    for certificate in chain(&read("ca.crt")) {
+        roots.add(certificate).expect("an authority");
     }
-    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let builder = ClientConfig::builder().with_root_certificates(roots);
+    let mut config = match certificate {
+        None => builder.with_no_client_auth(),
+        Some(stem) => {
+            let key = PrivateKeyDer::from_pem_slice(&read(&format!("{stem}.key"))).expect("a key");
+            builder.with_client_auth_cert(chain(&read(&format!("{stem}.crt"))), key).expect("a pair")
+        }
+    };
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let (connector, address) = (TlsConnector::from(Arc::new(config)), server.secure_address());
+    let connector = TlsConnector::from(Arc::new(config));
     let dial = tower::service_fn(move |_: http::Uri| {
         let connector = connector.clone();
         async move {
@@ -60,6 +77,16 @@ pub(crate) async fn call(
     message: impl Into<Bytes>,
     metadata: &[(&'static str, &str)],
 ) -> Result<Bytes, Status> {
+    grpc(channel, path, message, metadata).await.map_err(|error| Status::from_grpc(&error))
+}
+
+/// [`call`], with the refusal as gRPC tells it.
+pub(crate) async fn grpc(
+    channel: &Channel,
+    path: &'static str,
+    message: impl Into<Bytes>,
+    metadata: &[(&'static str, &str)],
+) -> Result<Bytes, tonic::Status> {
     let mut grpc = tonic::client::Grpc::new(channel.clone());
     grpc.ready().await.expect("a connection");
     let mut request = tonic::Request::new(message.into());
@@ -67,7 +94,7 @@ pub(crate) async fn call(
         request.metadata_mut().insert(*key, value.parse().expect("ASCII"));
     }
     let answer = grpc.unary(request, http::uri::PathAndQuery::from_static(path), AnyBytes).await;
-    answer.map(tonic::Response::into_inner).map_err(|error| Status::from_grpc(&error))
+    answer.map(tonic::Response::into_inner)
 }
 
 /// Messages as they are.

@@ -4,15 +4,13 @@
 use listwatch_proto::resource::{Object, Status};
 
 use crate::registry::{
-    AdmissionPlugin, Asked, Attributes, Change, ChangeVerb, Registry, ResourceAttributes, Security, User,
+    AdmissionPlugin, Asked, Attributes, Change, ChangeVerb, MASTERS, Registry, ResourceAttributes, Security, User,
     certificate_organizations,
 };
 
 const GROUP: &str = "certificates.k8s.io";
 /// The signer of certificates by which this API knows users.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// The group that may do everything.
-const MASTERS: &str = "system:masters";
 
 /// Judges a write; one of another kind passes.
 pub(super) async fn admit(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::entry::Entry;
 use super::header::HeaderSource;
 use crate::storage::Engine;
 
@@ -31,6 +32,8 @@ pub struct EtcdOptions {
     /// How long a watch that asked for progress may stay silent. etcd's default is ten minutes; a shorter one keeps the
     /// point to resume from fresh.
     pub progress_interval: Duration,
+    /// Who may enter.
+    pub entry: Entry,
     /// The end of the server: watches and keep-alives end with it.
     pub shutdown: CancellationToken,
 }
@@ -41,6 +44,7 @@ impl Default for EtcdOptions {
             name: "default".to_owned(),
             client_urls: Vec::new(),
             progress_interval: Duration::from_secs(10),
+            entry: Entry::default(),
             shutdown: CancellationToken::new(),
         }
     }

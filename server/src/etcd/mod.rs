@@ -6,6 +6,7 @@
 //! what is not supported is refused by name.
 
 mod caller;
+mod entry;
 mod front;
 mod header;
 
@@ -26,5 +27,6 @@ mod http;
 mod metrics;
 mod routes;
 
+pub use entry::Entry;
 pub use front::{EtcdOptions, REQUEST_BYTES_MAX, SERVER_VERSION, TXN_OPS_MAX};
 pub use routes::routes;

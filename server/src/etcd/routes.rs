@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::task::{Context, Poll};
 
-use axum::Router;
+use axum::{Router, middleware};
 use futures::FutureExt;
 use futures::future::Map;
 use http::{HeaderMap, Request, Response};
@@ -19,6 +19,7 @@ use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tower::{Service, ServiceExt};
 
+use super::entry::{self, Entry};
 use super::front::{EtcdOptions, Front, OVERHEAD_BYTES, REQUEST_BYTES_MAX};
 use super::watch::WatchService;
 use super::{auth, cluster, error, health, http as plain, kv, lease, maintenance};
@@ -29,8 +30,9 @@ const MESSAGE_BYTES_MAX: usize = REQUEST_BYTES_MAX + OVERHEAD_BYTES;
 
 /// The router of the etcd door. Serve it on connections that speak HTTP/1.1 and HTTP/2 without further agreement, on
 /// tokio's multi-thread runtime. Who is at the other end is read from the [`crate::transport::Peer`] in each request's
-/// extensions; without one the author is `anonymous`.
+/// extensions; without one the author is `anonymous`. Who may enter is [`EtcdOptions::entry`].
 pub fn routes(engine: Engine, options: EtcdOptions) -> Router {
+    let entry = options.entry;
     let front = Front::new(engine, options);
     let kv = KvServer::new(kv::Kv::new(front.clone())).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let lease = LeaseServer::new(lease::Lease::new(front.clone()));
@@ -46,7 +48,12 @@ pub fn routes(engine: Engine, options: EtcdOptions) -> Router {
     let router = mount(router, maintenance);
     let router = mount(router, auth);
     let router = mount(router, health);
-    reflection(router)
+    let router = reflection(router);
+    // Who lets in everybody pays nothing for the question.
+    match entry {
+        Entry::Anybody => router,
+        entry => router.layer(middleware::from_fn_with_state(entry, entry::guard)),
+    }
 }
 
 /// Adds a gRPC service under its own name.

@@ -72,7 +72,7 @@ pub use kinds::{AddressRange, Pools};
 #[cfg(test)]
 pub(crate) use memory_store::MemoryStore;
 pub use request::{
-    DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Propagation, RequestContext, Target, User,
+    DeleteOptions, FieldValidation, ListOptions, MASTERS, Patch, PatchKind, Propagation, RequestContext, Target, User,
     WatchOptions, WriteOptions,
 };
 pub(crate) use schema::{Words, declared, protobuf_write};

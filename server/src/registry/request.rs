@@ -88,7 +88,7 @@ pub struct User {
 }
 
 /// The group that may do everything, whatever roles say (Kubernetes 1.36).
-const MASTERS: &str = "system:masters";
+pub const MASTERS: &str = "system:masters";
 
 impl User {
     /// Whether it may do everything.
