@@ -14,6 +14,7 @@ use std::{
 };
 
 use listwatch_components::kubelet::runtime::process::{
+    ProcessRuntime,
     attempt::{self, Attempt},
     builtin::{self, Builtin},
     identity::ProcessIdentity,
@@ -23,10 +24,14 @@ use listwatch_components::kubelet::runtime::process::{
     record::{self, Ending, Exit, FORMAT, Mount, Spec, Started, Termination},
     shim,
 };
+use listwatch_components::kubelet::runtime::seam::{
+    ContainerConfig, ExecOutput, Interaction, Place, PodConfig, Runtime, Session,
+};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, Signal, kill_process},
 };
+use tokio::io::AsyncReadExt;
 
 /// Nothing here takes longer than this on a machine that works.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -41,6 +46,8 @@ fn main() -> ExitCode {
     match args.get(1).filter(|_| args.len() > 2).map(String::as_str) {
         Some("shim") => shim::main(Path::new(&args[2])),
         Some("builtin") => builtin::run(&Builtin::parse(&args[2..]).expect("a built-in")),
+        Some("escort") => shim::escort(args[2].parse().expect("a number")),
+        Some("commander") => commander(Path::new(&args[2])),
         Some("kubelet") => kubelet(Path::new(&args[2]), &args[3]),
         _ => run_tests(&args[1..]),
     }
@@ -70,6 +77,73 @@ fn kubelet(root: &Path, script: &str) -> ExitCode {
     }
 }
 
+/// Leaves one process in a session of its own and one that has lost its parent, and tells their numbers.
+const LEAVES: &str = "setsid sleep 600 & echo $!; sh -c 'setsid sleep 600 & echo $!'";
+
+fn tokio() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// A runtime with one container that runs.
+async fn with_container(root: &Path) -> ProcessRuntime {
+    let runtime = ProcessRuntime::open(Root::new(root), this_program()).await.expect("usable");
+    let pod = PodConfig {
+        uid: "uid-1".into(),
+        namespace: "default".into(),
+        name: "web".into(),
+        host_network: true,
+        grace: GRACE,
+    };
+    runtime.prepare(&pod).await.expect("prepared");
+    let config = ContainerConfig {
+        name: "app".into(),
+        image: "busybox".into(),
+        command: ["sh", "-c", "sleep 600"].map(String::from).into(),
+        args: Vec::new(),
+        env: Vec::new(),
+        working_dir: None,
+        ports: Vec::new(),
+        mounts: Vec::new(),
+        termination: None,
+        attempt_min: 0,
+        hash: "h".into(),
+        place: Place::default(),
+    };
+    runtime.start("uid-1", &config).await.expect("started");
+    runtime
+}
+
+/// Starts a command beside the container, and reads from it the numbers of two processes.
+async fn command(runtime: &ProcessRuntime, script: &str) -> (Session, Vec<ProcessIdentity>) {
+    let command = ["sh", "-c", script].map(String::from).into();
+    let asked = Interaction { command, stdout: true, ..Interaction::default() };
+    let mut session = runtime.interact("uid-1", "app", &asked).await.expect("a container").expect("started");
+    let mut text = String::new();
+    let out = session.stdout.as_mut().expect("asked for");
+    while text.lines().count() < 2 || !text.ends_with('\n') {
+        let mut buffer = [0; 64];
+        let n = out.read(&mut buffer).await.expect("readable");
+        assert!(n > 0, "{text:?}");
+        text.push_str(&String::from_utf8_lossy(&buffer[..n]));
+    }
+    let left = text.lines().map(|pid| ProcessIdentity::of(pid.parse().expect("a number")).expect("it runs")).collect();
+    (session, left)
+}
+
+/// A kubelet with a command that has ended and one that runs; says what they left running and hangs until it is killed.
+fn commander(root: &Path) -> ExitCode {
+    tokio().block_on(async {
+        let runtime = with_container(root).await;
+        let (mut ended, mut left) = command(&runtime, LEAVES).await;
+        ended.process.wait().await.expect("ended");
+        let (mut running, of_running) = command(&runtime, &format!("{LEAVES}; sleep 600")).await;
+        left.extend(of_running);
+        println!("{}", serde_json::to_string(&left).expect("plain data"));
+        running.process.wait().await.expect("ended");
+        ExitCode::FAILURE
+    })
+}
+
 fn run_tests(filters: &[String]) -> ExitCode {
     let tests: &[(&str, Test)] = &[
         ("an_exit_code_and_the_output_are_kept", an_exit_code_and_the_output_are_kept),
@@ -87,6 +161,15 @@ fn run_tests(filters: &[String]) -> ExitCode {
         ("a_shim_without_the_lock_refuses", a_shim_without_the_lock_refuses),
         ("volumes_are_seen_at_their_mount_paths", volumes_are_seen_at_their_mount_paths),
         ("volumes_need_no_root", volumes_need_no_root),
+        (
+            "what_a_command_leaves_running_ends_with_the_container",
+            what_a_command_leaves_running_ends_with_the_container,
+        ),
+        (
+            "a_command_that_nobody_follows_ends_with_all_it_started",
+            a_command_that_nobody_follows_ends_with_all_it_started,
+        ),
+        ("commands_end_with_their_kubelet", commands_end_with_their_kubelet),
         ("last_words_are_kept", last_words_are_kept),
         ("runs_are_numbered_and_old_ones_forgotten", runs_are_numbered_and_old_ones_forgotten),
     ];
@@ -186,7 +269,9 @@ fn wait_for_log(dir: &ContainerDir, text: &str) {
 fn wait_until_dead(process: &ProcessIdentity) {
     if let Some(handle) = process.open().expect("readable") {
         let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
-        assert_eq!(poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&limit)).expect("pollable"), 1);
+        // Signals of children interrupt it.
+        let ended = rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&limit)));
+        assert_eq!(ended.expect("pollable"), 1);
     }
 }
 
@@ -279,6 +364,47 @@ fn descendants_end_with_the_first_process(root: &Path) {
     for pid in pids {
         assert!(ProcessIdentity::of(pid).is_err(), "{pid} is gone");
     }
+}
+
+fn what_a_command_leaves_running_ends_with_the_container(root: &Path) {
+    tokio().block_on(async {
+        let runtime = with_container(root).await;
+        let (mut session, left) = command(&runtime, &format!("{LEAVES}; exit 3")).await;
+        assert_eq!(session.process.wait().await.expect("ended"), 3);
+        drop(session);
+        let again =
+            runtime.exec("uid-1", "app", &["sh", "-c", "echo out; echo err >&2; exit 4"].map(String::from)).await;
+        assert_eq!(again.expect("run"), ExecOutput { code: 4, text: "out\nerr\n".into() });
+        for process in &left {
+            assert!(process.is_alive().expect("readable"), "a background job is the container's");
+        }
+        runtime.stop("uid-1", "app", Duration::ZERO).await.expect("asked");
+        left.iter().for_each(wait_until_dead);
+    });
+}
+
+fn a_command_that_nobody_follows_ends_with_all_it_started(root: &Path) {
+    tokio().block_on(async {
+        let runtime = with_container(root).await;
+        let (session, left) = command(&runtime, &format!("{LEAVES}; sleep 600")).await;
+        drop(session);
+        left.iter().for_each(wait_until_dead);
+        runtime.stop("uid-1", "app", Duration::ZERO).await.expect("asked");
+    });
+}
+
+fn commands_end_with_their_kubelet(root: &Path) {
+    let mut kubelet = Command::new(std::env::current_exe().expect("a path"));
+    kubelet.arg("commander").arg(root).stdout(Stdio::piped());
+    let mut kubelet = kubelet.spawn().expect("started");
+    let mut line = String::new();
+    BufReader::new(kubelet.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
+    let left: Vec<ProcessIdentity> = serde_json::from_str(&line).expect(&line);
+    assert_eq!(left.len(), 4);
+    kubelet.kill().expect("killed");
+    kubelet.wait().expect("reaped");
+    left.iter().for_each(wait_until_dead);
+    assert!(last(&container(root)).exit.is_none(), "the container itself goes on");
 }
 
 fn spawn_kubelet(root: &Path, script: &str, pipe: Option<&OwnedFd>) -> (Child, String) {

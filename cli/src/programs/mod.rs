@@ -4,7 +4,7 @@
 //! * [`server`]: the store and its APIs
 //! * [`controller_manager`], [`scheduler`]: with [`election`], the flags of a program of which one instance works
 //! * [`kubelet`]: runs the pods of one node
-//! * [`shim`]: what a kubelet starts for each container
+//! * [`shim`]: what a kubelet starts for each container, and for each command beside one
 
 mod controller_manager;
 mod election;
@@ -31,6 +31,9 @@ pub(crate) enum Command {
     /// Run one container of one pod
     #[command(hide = true)]
     Shim(shim::ShimArgs),
+    /// Run one command beside a container
+    #[command(hide = true)]
+    Escort(shim::EscortArgs),
     /// Run a program that is built in
     #[command(hide = true)]
     Builtin(shim::BuiltinArgs),
@@ -44,6 +47,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Scheduler(args) => scheduler::run(args),
         Command::Kubelet(args) => kubelet::run(*args),
         Command::Shim(args) => Ok(shim::run(&args)),
+        Command::Escort(args) => Ok(shim::run_escort(&args)),
         Command::Builtin(args) => shim::run_builtin(&args),
     }
 }

@@ -1,4 +1,4 @@
-//! `lw shim` and `lw builtin`: what a kubelet starts. Hidden, because no person needs to type them.
+//! `lw shim`, `lw escort` and `lw builtin`: what a kubelet starts. Hidden, because no person needs to type them.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -15,6 +15,13 @@ pub(crate) struct ShimArgs {
     attempt: PathBuf,
 }
 
+/// Runs one command beside a container, and all that it starts.
+#[derive(Debug, Args)]
+pub(crate) struct EscortArgs {
+    /// Number of the inherited connection to the kubelet
+    connection: i32,
+}
+
 /// Runs a program that is built in.
 #[derive(Debug, Args)]
 pub(crate) struct BuiltinArgs {
@@ -26,6 +33,11 @@ pub(crate) struct BuiltinArgs {
 /// Runs the shim to the end of its container. No thread may have been started before.
 pub(crate) fn run(args: &ShimArgs) -> ExitCode {
     shim::main(&args.attempt)
+}
+
+/// Runs a command to its end. No thread may have been started before.
+pub(crate) fn run_escort(args: &EscortArgs) -> ExitCode {
+    shim::escort(args.connection)
 }
 
 /// Runs a built-in to its end.

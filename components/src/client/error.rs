@@ -92,6 +92,11 @@ impl Error {
         self.is(Reason::Forbidden)
     }
 
+    /// The namespace goes, so nothing new may come into it.
+    pub fn is_namespace_terminating(&self) -> bool {
+        self.status().is_some_and(|status| status.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"))
+    }
+
     /// The object has changed or a precondition does not hold: read again and decide anew.
     pub fn is_conflict(&self) -> bool {
         self.is(Reason::Conflict)

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::caches::Caches;
 use super::tools::Tools;
-use crate::client::Api;
+use crate::client::{Api, Error};
 use crate::runtime::{Action, ReconcileError, Reconciler};
 
 /// The ConfigMap of every namespace.
@@ -73,16 +73,30 @@ impl Reconciler for RootCaReconciler {
             },
         };
         match outcome {
-            // Its namespace goes.
-            Err(error) if error.is_not_found() || error.is_forbidden() => Ok(Action::Done),
+            Err(error) if is_pointless(&error) => Ok(Action::Done),
             outcome => outcome.map(|_| Action::Done).map_err(Into::into),
         }
     }
 }
 
+/// The namespace goes, so there is nothing to come back for. Anything else passes, a quota that is full too.
+fn is_pointless(error: &Error) -> bool {
+    error.is_not_found() || error.is_namespace_terminating()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use listwatch_proto::resource::{Cause, Reason, Status};
+
+    #[test]
+    fn only_a_namespace_that_goes_is_given_up() {
+        let forbidden = Status::new(Reason::Forbidden, "exceeded quota: q");
+        assert!(!is_pointless(&Error::Status(Box::new(forbidden.clone()))));
+        let cause = Cause { reason: "NamespaceTerminating".into(), ..Cause::default() };
+        assert!(is_pointless(&Error::Status(Box::new(Status { causes: vec![cause], ..forbidden }))));
+        assert!(is_pointless(&Error::Status(Box::new(Status::new(Reason::NotFound, "gone")))));
+    }
 
     #[test]
     fn what_somebody_changed_is_put_right() {

@@ -42,7 +42,9 @@ impl Reconciler for ServiceAccountReconciler {
         let object = Object::from_value(object).expect("a literal map");
         match self.accounts.create(&object).await {
             // It is there already, or its namespace goes.
-            Err(error) if error.is_already_exists() || error.is_not_found() || error.is_forbidden() => Ok(Action::Done),
+            Err(error) if error.is_already_exists() || error.is_not_found() || error.is_namespace_terminating() => {
+                Ok(Action::Done)
+            }
             outcome => outcome.map(|_| Action::Done).map_err(Into::into),
         }
     }

@@ -28,6 +28,9 @@ use crate::client::{Error, Resource};
 const WAITING_MAX: usize = 256;
 /// A key fails at most so long apart while the cause is a server that is away: it comes back soon, and then at once.
 const TRANSIENT_CAP: Duration = Duration::from_secs(1);
+/// And so long apart while the server refuses what is asked: a quota that is full has room again at any time, and nobody
+/// tells.
+const REFUSED_CAP: Duration = Duration::from_secs(30);
 /// Runs at once unless told otherwise (upstream's number for Deployments and ReplicaSets).
 const WORKERS: usize = 5;
 
@@ -229,6 +232,10 @@ impl<R: Reconciler> Shared<R> {
                     let wait = self.queue.add_failed(key.clone(), TRANSIENT_CAP);
                     tracing::debug!(controller = self.name, %key, %error, ?wait, "reconcile will be tried again");
                 }
+                Severity::Refused => {
+                    let wait = self.queue.add_failed(key.clone(), REFUSED_CAP);
+                    tracing::warn!(controller = self.name, %key, %error, ?wait, "reconcile refused");
+                }
                 Severity::Failure => {
                     let wait = self.queue.add_rate_limited(key.clone());
                     tracing::warn!(controller = self.name, %key, %error, ?wait, "reconcile failed");
@@ -241,6 +248,8 @@ impl<R: Reconciler> Shared<R> {
 enum Severity {
     /// Part of life: a conflict, a server that is away, the end of leading.
     Expected,
+    /// The server does not allow it as things are.
+    Refused,
     /// Anything else.
     Failure,
 }
@@ -248,10 +257,13 @@ enum Severity {
 fn severity(error: &(dyn std::error::Error + 'static)) -> Severity {
     let mut next = Some(error);
     while let Some(error) = next {
-        if let Some(error) = error.downcast_ref::<Error>()
-            && (error.is_conflict() || error.is_transient() || error.is_not_leading())
-        {
-            return Severity::Expected;
+        if let Some(error) = error.downcast_ref::<Error>() {
+            if error.is_conflict() || error.is_transient() || error.is_not_leading() {
+                return Severity::Expected;
+            }
+            if error.is_forbidden() {
+                return Severity::Refused;
+            }
         }
         next = error.source();
     }

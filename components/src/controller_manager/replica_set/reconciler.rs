@@ -212,13 +212,10 @@ impl ReplicaSetReconciler {
 
     /// Tells of the creates of a batch that were refused. A refusal says more than an outcome that is unknown.
     fn create_failed(&self, cached: &Cached<Object>, errors: Vec<Error>) -> Failed {
-        let terminating = |status: &listwatch_proto::resource::Status| {
-            status.causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
-        };
         let (refused, unknown): (Vec<_>, Vec<_>) =
             errors.into_iter().partition(|error| !error.is_transient() && !error.is_not_leading());
         let was_told = refused.len();
-        let refused: Vec<Error> = refused.into_iter().filter(|e| !e.status().is_some_and(terminating)).collect();
+        let refused: Vec<Error> = refused.into_iter().filter(|e| !e.is_namespace_terminating()).collect();
         for error in &refused {
             self.tools.tell(cached, EventType::Warning, "FailedCreate", format!("Error creating: {error}"));
         }

@@ -1,10 +1,10 @@
 //! A command beside a running container that somebody follows while it runs: with pipes, or in a terminal.
 //!
-//! Invariant: the command is killed, with its whole group, when nobody follows it any more.
+//! Invariant: the command is killed, with all that it started, when nobody follows it any more.
 
 use std::{
     fs::File,
-    io,
+    io::{self, PipeReader, PipeWriter},
     os::{
         fd::{AsFd, OwnedFd},
         unix::{ffi::OsStrExt, fs::OpenOptionsExt},
@@ -24,21 +24,23 @@ use rustix::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd},
-    process::Child,
+    net::unix::pipe,
 };
 
 use super::{
     super::seam::{Input, Interaction, Output, Process, Session},
     attempt::Attempt,
-    exec::{self, Group},
+    escort::Escort,
+    launch::Shim,
 };
 
 /// What programs in a terminal believe it to be, unless the container says otherwise (as container runtimes do).
 const TERM: (&str, &str) = ("TERM", "xterm");
 
 /// Starts it. Must be called within a tokio runtime.
-pub(super) fn start(attempt: &Attempt, asked: &Interaction) -> io::Result<Session> {
-    let session = if asked.tty { in_terminal(attempt, asked) } else { with_pipes(attempt, asked) };
+pub(super) async fn start(shim: &Shim, attempt: &Attempt, asked: &Interaction) -> io::Result<Session> {
+    let session =
+        if asked.tty { in_terminal(shim, attempt, asked).await } else { with_pipes(shim, attempt, asked).await };
     session.map_err(|error| {
         let program = asked.command.first().map_or("", String::as_str);
         match error.kind() {
@@ -50,20 +52,33 @@ pub(super) fn start(attempt: &Attempt, asked: &Interaction) -> io::Result<Sessio
     })
 }
 
-fn with_pipes(attempt: &Attempt, asked: &Interaction) -> io::Result<Session> {
-    let mut command = exec::beside(attempt, &asked.command, false)?;
-    let pipe = |wanted: bool| if wanted { Stdio::piped() } else { Stdio::null() };
-    command.stdin(pipe(asked.stdin)).stdout(pipe(asked.stdout)).stderr(pipe(asked.stderr));
-    let mut child = command.spawn()?;
+async fn with_pipes(shim: &Shim, attempt: &Attempt, asked: &Interaction) -> io::Result<Session> {
+    let ends = |wanted: bool| -> io::Result<_> { if wanted { io::pipe().map(Some) } else { Ok(None) } };
+    let (stdin, stdout, stderr) = (ends(asked.stdin)?, ends(asked.stdout)?, ends(asked.stderr)?);
+    let input = |end: Option<PipeReader>| end.map_or_else(Stdio::null, Stdio::from);
+    let output = |end: Option<PipeWriter>| end.map_or_else(Stdio::null, Stdio::from);
+    let (in_theirs, in_ours) = stdin.unzip();
+    let (out_ours, out_theirs) = stdout.unzip();
+    let (err_ours, err_theirs) = stderr.unzip();
+    let escort = Escort::start(shim, attempt, &asked.command, None, |command| {
+        command.stdin(input(in_theirs)).stdout(output(out_theirs)).stderr(output(err_theirs));
+        Ok(())
+    })
+    .await?;
+    let read = |end: Option<PipeReader>| -> io::Result<Option<Output>> {
+        end.map(|end| Ok(Box::new(pipe::Receiver::from_owned_fd(end.into())?) as Output)).transpose()
+    };
     Ok(Session {
-        stdin: child.stdin.take().map(|pipe| Box::new(pipe) as Input),
-        stdout: child.stdout.take().map(|pipe| Box::new(pipe) as Output),
-        stderr: child.stderr.take().map(|pipe| Box::new(pipe) as Output),
-        process: Box::new(Running { group: Group::of(&child), child, terminal: None }),
+        stdin: in_ours
+            .map(|end| io::Result::Ok(Box::new(pipe::Sender::from_owned_fd(end.into())?) as Input))
+            .transpose()?,
+        stdout: read(out_ours)?,
+        stderr: read(err_ours)?,
+        process: Box::new(Running { escort, terminal: None }),
     })
 }
 
-fn in_terminal(attempt: &Attempt, asked: &Interaction) -> io::Result<Session> {
+async fn in_terminal(shim: &Shim, attempt: &Attempt, asked: &Interaction) -> io::Result<Session> {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
     grantpt(&master)?;
     unlockpt(&master)?;
@@ -73,27 +88,24 @@ fn in_terminal(attempt: &Attempt, asked: &Interaction) -> io::Result<Session> {
         .write(true)
         .custom_flags(libc::O_NOCTTY)
         .open(Path::new(std::ffi::OsStr::from_bytes(name.as_bytes())))?;
-    let mut command = exec::beside(attempt, &asked.command, true)?;
-    if attempt.spec.env.iter().all(|(name, _)| name != TERM.0) {
-        command.env(TERM.0, TERM.1);
-    }
-    command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
-    let child = command.spawn()?;
-    // With the command our last copies of the slave go, so that reading ends with the last process in the terminal.
-    drop(command);
+    // With the escort's start our last copies of the slave go, so that reading ends with the last process in the terminal.
+    let escort = Escort::start(shim, attempt, &asked.command, Some(TERM), |command| {
+        command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
+        Ok(())
+    })
+    .await?;
     let terminal = Terminal::new(master)?;
     Ok(Session {
         stdin: asked.stdin.then(|| Box::new(terminal.clone()) as Input),
         stdout: asked.stdout.then(|| Box::new(terminal.clone()) as Output),
         stderr: None,
-        process: Box::new(Running { group: Group::of(&child), child, terminal: Some(terminal) }),
+        process: Box::new(Running { escort, terminal: Some(terminal) }),
     })
 }
 
 /// A command that was started.
 struct Running {
-    child: Child,
-    group: Group,
+    escort: Escort,
     terminal: Option<Terminal>,
 }
 
@@ -107,9 +119,7 @@ impl Process for Running {
     }
 
     async fn wait(&mut self) -> io::Result<i32> {
-        let status = self.child.wait().await?;
-        self.group.ended();
-        Ok(exec::code(status))
+        self.escort.wait().await
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Shim {
     pub shim_args: Vec<OsString>,
     /// Words before those of a built-in.
     pub builtin_args: Vec<String>,
+    /// Words before the number of an escort's connection.
+    pub escort_args: Vec<OsString>,
 }
 
 /// A shim that has reported.
@@ -90,6 +92,7 @@ impl Default for Shim {
             program: PathBuf::from("/proc/self/exe"),
             shim_args: vec!["shim".into()],
             builtin_args: vec!["builtin".into()],
+            escort_args: vec!["escort".into()],
         }
     }
 }

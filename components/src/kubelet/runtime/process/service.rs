@@ -370,7 +370,7 @@ impl Runtime for ProcessRuntime {
     async fn exec(&self, uid: &str, container: &str, command: &[String]) -> Result<ExecOutput, RuntimeError> {
         let attempt = self.shared.last_run(uid, container)?;
         let what = "run a command in the container";
-        exec::run(&attempt, command).await.map_err(|source| RuntimeError::Io { what, source })
+        exec::run(&self.shared.shim, &attempt, command).await.map_err(|source| RuntimeError::Io { what, source })
     }
 
     async fn interact(
@@ -383,7 +383,7 @@ impl Runtime for ProcessRuntime {
         if attempt.started.is_none() || attempt.exit.is_some() {
             return Err(RuntimeError::NotFound { uid: uid.to_owned(), container: container.to_owned() });
         }
-        Ok(interact::start(&attempt, asked))
+        Ok(interact::start(&self.shared.shim, &attempt, asked).await)
     }
 
     fn volumes(&self, uid: &str) -> PathBuf {

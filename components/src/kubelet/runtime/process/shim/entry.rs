@@ -96,7 +96,8 @@ fn send(report: &mut Option<File>, message: &Report) {
     }
 }
 
-fn cluster_pipe() -> io::Result<Option<OwnedFd>> {
+/// The pipe of the cluster, if this process was given one.
+pub(super) fn cluster_pipe() -> io::Result<Option<OwnedFd>> {
     let Some(text) = env::var_os(CLUSTER_PIPE_ENV) else { return Ok(None) };
     let fd = text
         .to_str()

@@ -10,11 +10,16 @@
 //! * The end of the shim means the end of the container: its first process dies with it, and the shim ends only after
 //!   all descendants are reaped.
 //! * End of file on the cluster's pipe (`LW_CLUSTER_PIPE_FD`) is a request to stop.
+//!
+//! A command beside a container has an [`escort()`], which keeps the same promises for all that the command starts.
 
 mod container;
 mod entry;
+mod escort;
 mod namespace;
 mod supervise;
 mod sys;
+mod view;
 
 pub use entry::{CLUSTER_PIPE_ENV, main};
+pub use escort::escort;
