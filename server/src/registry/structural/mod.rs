@@ -4,7 +4,8 @@
 //! * `schema`: a schema in memory, read from its JSON once
 //! * `prune`: what the schema does not name goes, and is told; `default` fills in what was left out
 //! * `check`: types and values, in the words of the OpenAPI validator; `formats`, `lists` and `embedded` are its parts
-//! * `rules`: the rules in CEL
+//! * `rules`: the rules in CEL; `evaluate` evaluates one and counts what it costs, on values that `values` makes; `cost`
+//!   tells the cost before there are values
 //!
 //! Pure: a schema and values in, values and faults out; nothing here knows the registry.
 //!
@@ -15,11 +16,13 @@ mod check;
 mod cost;
 mod default;
 mod embedded;
+mod evaluate;
 mod formats;
 mod lists;
 mod prune;
 mod rules;
 mod schema;
+mod values;
 
 pub(super) use check::{Finding, What, check, check_change};
 pub(super) use cost::too_expensive;
