@@ -215,6 +215,143 @@ async fn a_node_evicts_no_other_nodes_pod() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A server with an administrator and others, each of whom shows his own token.
+struct Court {
+    _folder: tempfile::TempDir,
+    _server: Server,
+    channel: tonic::transport::Channel,
+}
+
+impl Court {
+    /// `users`: name and groups, as in a file of tokens; the name is the token.
+    fn open(users: &[(&str, &str)]) -> anyhow::Result<Court> {
+        let folder = tempfile::tempdir()?;
+        let tokens = folder.path().join("tokens.csv");
+        let line = |(name, groups): &(&str, &str)| format!("{name},{name},{name},{groups}\n");
+        std::fs::write(
+            &tokens,
+            users.iter().map(line).chain([line(&("admin", "system:masters"))]).collect::<String>(),
+        )?;
+        let server = Server::start(&["--token-auth-file", tokens.to_str().expect("text")])?;
+        Ok(Court { channel: raw::nobody(&server), _server: server, _folder: folder })
+    }
+
+    /// Makes an object, or asks a subresource (`place` names it), as this user.
+    async fn make(
+        &self,
+        user: &str,
+        place: v1::ResourceRef,
+        object: serde_json::Value,
+    ) -> Result<bytes::Bytes, listwatch_proto::resource::Status> {
+        let request =
+            v1::CreateRequest { resource: Some(place), json: object.to_string().into(), ..Default::default() };
+        let bearer = format!("Bearer {user}");
+        raw::call(&self.channel, CREATE, request.encode_to_vec(), &[("authorization", bearer.as_str())]).await
+    }
+
+    /// A role of the whole cluster, and its binding to a user.
+    async fn grant(&self, user: &str, rule: serde_json::Value) {
+        const GROUP: &str = "rbac.authorization.k8s.io";
+        let name = user.replace(':', "-");
+        let role = serde_json::json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole",
+            "metadata": {"name": name}, "rules": [rule]});
+        let binding = serde_json::json!({"apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": {"name": name}, "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": GROUP, "kind": "User", "name": user}]});
+        for (resource, object) in [("clusterroles", role), ("clusterrolebindings", binding)] {
+            self.make("admin", reference(resource, "", ""), object).await.expect("made");
+        }
+    }
+}
+
+/// A kubelet gets tokens for whom its pod wants them, and for whom a role says, for nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_asks_tokens_for_the_audiences_of_its_pod() -> anyhow::Result<()> {
+    let node = "system:node:n1";
+    let court = Court::open(&[(node, "system:nodes")])?;
+    let account = serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    court.make("admin", reference("serviceaccounts", "default", ""), account).await.expect("made");
+    let driver = serde_json::json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
+        "metadata": {"name": "d.example.com"}, "spec": {"tokenRequests": [{"audience": "of-driver"}]}});
+    court.make("admin", reference("csidrivers", "", ""), driver).await.expect("made");
+    let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+        "nodeName": "n1", "serviceAccountName": "robot", "containers": [{"name": "c", "image": "i"}],
+        "volumes": [
+            {"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}},
+            {"name": "b", "csi": {"driver": "d.example.com"}}]}});
+    let made = court.make("admin", reference("pods", "default", ""), pod).await.expect("made");
+    let uid = v1::ObjectResponse::decode(made)?.object.unwrap_or_default().uid;
+    let ask = async |audiences: serde_json::Value| {
+        let place =
+            v1::ResourceRef { subresource: "token".to_owned(), ..reference("serviceaccounts", "default", "robot") };
+        let bound = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid});
+        let request = serde_json::json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": {"audiences": audiences, "boundObjectRef": bound}});
+        court.make(node, place, request).await
+    };
+    ask(serde_json::json!(["vault"])).await.expect("the pod wants it");
+    ask(serde_json::json!(["of-driver"])).await.expect("the driver of its volume wants it");
+    for (audiences, told) in [
+        (
+            serde_json::json!(["other-aud"]),
+            "audience \"other-aud\" not found in pod spec volume, system:node:n1 is not \
+            authorized to request tokens for this audience",
+        ),
+        (serde_json::json!([]), "audience \"\" not found in pod spec volume"),
+        (serde_json::json!(["vault", "of-driver"]), "node may only request 0 or 1 audiences"),
+    ] {
+        let refused = ask(audiences.clone()).await.expect_err("refused");
+        assert_eq!((refused.reason, refused.code), (Reason::Forbidden, 403), "{audiences}");
+        assert!(refused.message.contains(told), "{audiences}: {}", refused.message);
+    }
+    let rule = serde_json::json!({"verbs": ["request-serviceaccounts-token-audience"], "apiGroups": [""],
+        "resources": ["other-aud"], "resourceNames": ["robot"]});
+    court.grant(node, rule).await;
+    listwatch_integration_tests::eventually(std::time::Duration::from_secs(20), "the role counts", || async {
+        ask(serde_json::json!(["other-aud"])).await.map(drop).map_err(|status| status.message)
+    })
+    .await;
+    Ok(())
+}
+
+/// What is made has no name to be allowed by: a right to escalate one role covers no role that is not there yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_to_escalate_one_role_makes_none() -> anyhow::Result<()> {
+    let court = Court::open(&[("ann", ""), ("bob", "")])?;
+    let roles = |verbs: &[&str], names: &[&str]| {
+        serde_json::json!({"verbs": verbs, "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"],
+            "resourceNames": names})
+    };
+    court.grant("ann", roles(&["escalate"], &["e1"])).await;
+    court.grant("bob", roles(&["escalate"], &[])).await;
+    let maker = serde_json::json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "maker"}, "rules": [roles(&["create"], &[])]});
+    court.make("admin", reference("clusterroles", "", ""), maker).await.expect("made");
+    let subjects = ["ann", "bob"]
+        .map(|name| serde_json::json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}));
+    let binding = serde_json::json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "maker"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "maker"},
+        "subjects": subjects});
+    court.make("admin", reference("clusterrolebindings", "", ""), binding).await.expect("made");
+    let make = async |user: &str| {
+        let role = serde_json::json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "e1"}, "rules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]});
+        court.make(user, reference("roles", "default", ""), role).await
+    };
+    listwatch_integration_tests::eventually(std::time::Duration::from_secs(20), "the roles count", || async {
+        let refused = make("ann").await.expect_err("by name alone");
+        if refused.message.contains("is attempting to grant RBAC permissions not currently held") {
+            Ok(())
+        } else {
+            Err(refused.message)
+        }
+    })
+    .await;
+    make("bob").await.expect("whoever may escalate all roles makes one");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn trust_ends_at_the_authority_on_both_sides() -> anyhow::Result<()> {
     let (server, other) = (Server::start(&[])?, Server::start(&[])?);

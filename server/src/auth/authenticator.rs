@@ -46,6 +46,7 @@ impl Authenticator {
         }
         let identity = peer.map(|p| &p.identity);
         if let Some(token) = headers.get(AUTHORIZATION).and_then(bearer) {
+            let token = std::str::from_utf8(token).map_err(|_| unauthorized("the bearer token is not UTF-8"))?;
             // A static token costs no more than to be found.
             if let Authenticator::Proof(tokens, accounts) = self
                 && let Some(known) = tokens.user(token).filter(|_| !accounts.audiences().is_empty())
@@ -108,10 +109,12 @@ fn user(name: &str, groups: &[String]) -> User {
     User { name: name.to_owned(), groups, ..User::default() }
 }
 
-/// The token that a request shows. Another scheme, or an empty token, shows nothing (Kubernetes 1.36).
-fn bearer(header: &http::HeaderValue) -> Option<&str> {
-    let (scheme, token) = header.to_str().ok()?.trim().split_once(' ')?;
-    Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
+/// The token that a request shows, of whatever bytes. Another scheme, or an empty token, shows nothing (Kubernetes 1.36).
+fn bearer(header: &http::HeaderValue) -> Option<&[u8]> {
+    let value = header.as_bytes().trim_ascii();
+    let space = value.iter().position(|byte| *byte == b' ')?;
+    let (scheme, token) = (&value[..space], value[space..].trim_ascii());
+    Some(token).filter(|token| scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty())
 }
 
 fn unauthorized(reason: &str) -> Status {
@@ -135,12 +138,16 @@ mod tests {
     }
 
     async fn check(identity: PeerIdentity, authorization: Option<&str>) -> Result<User, Reason> {
+        check_bytes(identity, authorization.map(str::as_bytes)).await
+    }
+
+    async fn check_bytes(identity: PeerIdentity, authorization: Option<&[u8]>) -> Result<User, Reason> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tokens.csv");
         std::fs::write(&path, "t1,alice,1,dev").unwrap();
         let mut headers = HeaderMap::new();
-        if let Some(text) = authorization {
-            headers.insert(AUTHORIZATION, text.parse().unwrap());
+        if let Some(bytes) = authorization {
+            headers.insert(AUTHORIZATION, http::HeaderValue::from_bytes(bytes).unwrap());
         }
         let accounts = ServiceAccounts::load(ServiceAccountOptions::default()).unwrap();
         let authenticator = Authenticator::Proof(Tokens::load(&path).unwrap(), accounts);
@@ -172,6 +179,11 @@ mod tests {
             [(PeerIdentity::Nobody, Some("Bearer t2")), (refused(), None), (refused(), Some("Bearer t2"))]
         {
             assert_eq!(check(identity, header).await, Err(Reason::Unauthorized), "{header:?}");
+        }
+        // A token of any bytes is a token: its bearer is not nobody, nor who the certificate says.
+        for bytes in [&b"Bearer t\xc3\xa9"[..], b"Bearer \xff\xfe", b"bearer t1\xff"] {
+            assert_eq!(check_bytes(PeerIdentity::Nobody, Some(bytes)).await, Err(Reason::Unauthorized), "{bytes:?}");
+            assert_eq!(check_bytes(admin(), Some(bytes)).await, Err(Reason::Unauthorized), "{bytes:?}");
         }
     }
 }

@@ -96,6 +96,8 @@ pub struct Change<'a> {
     pub kind: &'static Kind,
     /// Which part; empty = the object.
     pub subresource: &'a str,
+    /// The name in the request itself; empty where the object is sent to its collection, as in a create.
+    pub asked_name: &'a str,
     /// As it will be; `None` in a delete.
     pub new: Option<&'a Object>,
     /// As it is; `None` in a create.

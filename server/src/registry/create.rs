@@ -64,7 +64,7 @@ impl Registry {
         rules.default(&mut object);
         Authorship::of(self, context, target, Part::Main, options).sign(None, &mut object, managed);
         object = kept(rules, object);
-        self.give_birth(context, kind, object, options.dry_run, warnings).await
+        self.give_birth(context, target, object, options.dry_run, warnings).await
     }
 
     /// Puts the object into the namespace it was sent to.
@@ -92,18 +92,20 @@ impl Registry {
     pub(super) async fn give_birth(
         &self,
         context: &RequestContext,
-        kind: &'static Kind,
+        target: &Target,
         mut object: Object,
         dry_run: bool,
         warnings: &mut Vec<String>,
     ) -> Result<StoredObject, Status> {
+        let kind = target.kind;
         let rules = strategy(kind);
         self.fill_in(rules, &mut object);
         rules.name_requester(&mut object, &context.user);
         let prefix = generated_prefix(&object);
         let mut places = self.admit_into_place(kind, &object).await?;
         self.admit(kind, &mut object).await?;
-        let change = Change { verb: ChangeVerb::Create, kind, subresource: "", new: Some(&object), old: None };
+        let (verb, asked_name) = (ChangeVerb::Create, target.name.as_str());
+        let change = Change { verb, kind, subresource: "", asked_name, new: Some(&object), old: None };
         self.admit_change(context, &change).await?;
         // What a kind prepares may tell the name, so that it is prepared anew for each one that is tried.
         let draft = prefix.is_some().then(|| object.clone());

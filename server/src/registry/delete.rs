@@ -57,7 +57,8 @@ impl Registry {
             };
             check_preconditions(kind, &current, options)?;
             let old = Some(&current.object);
-            let change = Change { verb: ChangeVerb::Delete, kind, subresource: "", new: None, old };
+            let (verb, asked_name) = (ChangeVerb::Delete, target.name.as_str());
+            let change = Change { verb, kind, subresource: "", asked_name, new: None, old };
             self.admit_change(context, &change).await?;
             let step = self.step(kind, &current.object, options);
             if let Some(deleted) = self.take(context, kind, &current, step, options.dry_run).await? {

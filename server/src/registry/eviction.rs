@@ -53,7 +53,8 @@ impl Registry {
             };
             check_preconditions(target.kind, &current, &deletion)?;
             let (verb, kind, old) = (ChangeVerb::Create, target.kind, Some(&current.object));
-            let change = Change { verb, kind, subresource: "eviction", new: Some(&eviction), old };
+            let change =
+                Change { verb, kind, subresource: "eviction", asked_name: &target.name, new: Some(&eviction), old };
             self.admit_change(context, &change).await?;
             let leave = self.leave(target, &current.object).await?;
             if self.let_go(context, target, &current, leave, &deletion).await? {

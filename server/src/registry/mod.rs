@@ -44,6 +44,7 @@ mod list;
 mod memory_store;
 mod merge_patch;
 mod patch;
+mod pod_references;
 mod proven;
 mod request;
 mod scaling;
@@ -71,6 +72,7 @@ pub(crate) use kinds::certificate_organizations;
 pub use kinds::{AddressRange, Pools};
 #[cfg(test)]
 pub(crate) use memory_store::MemoryStore;
+pub(crate) use pod_references::{api_reference, config_map_names, projections, projects_token, secret_names};
 pub use request::{
     DeleteOptions, FieldValidation, ListOptions, MASTERS, Patch, PatchKind, Propagation, RequestContext, Target, User,
     WatchOptions, WriteOptions,

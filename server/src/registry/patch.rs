@@ -175,7 +175,7 @@ impl Registry {
         check_place(target, &mut object)?;
         object = kept(strategy(kind), object);
         self.may_create(context, target).await?;
-        self.give_birth(context, kind, object, options.dry_run, warnings).await
+        self.give_birth(context, target, object, options.dry_run, warnings).await
     }
 }
 

@@ -71,7 +71,7 @@ impl Registry {
                 self.may_create(context, target).await?;
                 author.sign(None, &mut new, managed);
                 new = kept(rules, new);
-                return Ok((self.give_birth(context, kind, new, options.dry_run, warnings).await?, true));
+                return Ok((self.give_birth(context, target, new, options.dry_run, warnings).await?, true));
             };
             check_identity(kind, &new, &current)?;
             match wanted {
@@ -121,7 +121,8 @@ impl Registry {
         }
         bump_generation(rules, &mut new, old);
         let subresource = part.subresource();
-        let change = Change { verb: ChangeVerb::Update, kind, subresource, new: Some(&new), old: Some(old) };
+        let (verb, asked_name) = (ChangeVerb::Update, old.name());
+        let change = Change { verb, kind, subresource, asked_name, new: Some(&new), old: Some(old) };
         self.admit_change(context, &change).await?;
         let mut faults = Faults::new();
         validate_metadata_update(kind, rules, part, &new, old, &mut faults);

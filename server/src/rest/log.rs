@@ -20,7 +20,8 @@ pub(super) async fn log(
     query: &Query,
     stopping: CancellationToken,
 ) -> Result<Response, Status> {
-    let Some(answer) = open_log(registry, context, kubelets, target, &log_query(registry, query)?).await? else {
+    let Some(answer) = open_log(registry, context, kubelets, target, &log_query(registry, target, query)?).await?
+    else {
         // A pod that is on no node yet has nothing that could have been written.
         let mut response = Response::default();
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -48,7 +49,7 @@ fn since(registry: &Registry, query: &Query) -> Result<Option<i64>, Status> {
     Ok(Some(registry.time().duration_since(at).as_secs().max(1)))
 }
 
-fn log_query(registry: &Registry, query: &Query) -> Result<LogQuery, Status> {
+fn log_query(registry: &Registry, target: &Target, query: &Query) -> Result<LogQuery, Status> {
     let read = LogQuery {
         container: query.text("container").to_owned(),
         follow: query.flag("follow").unwrap_or(false),
@@ -58,15 +59,69 @@ fn log_query(registry: &Registry, query: &Query) -> Result<LogQuery, Status> {
         since_seconds: since(registry, query)?,
         limit_bytes: query.int("limitBytes")?,
     };
-    let fault = |field: &str, value: i64, why: &str| {
-        let message = format!("Invalid value: {value}: {why}");
-        let cause = Cause { reason: "FieldValueInvalid".to_owned(), field: field.to_owned(), message };
-        Status::invalid_options("PodLogOptions", vec![cause])
+    let causes = faults(&read, query);
+    if causes.is_empty() { Ok(read) } else { Err(Status::invalid_as("PodLogOptions", "", &target.name, causes)) }
+}
+
+/// What is wrong with the options (upstream's `ValidatePodLogOptions`, Kubernetes 1.36, whose choice of one stream is
+/// behind a gate that is closed).
+fn faults(read: &LogQuery, query: &Query) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let mut add = |reason: &str, field: &str, message: String| {
+        causes.push(Cause { reason: reason.to_owned(), field: field.to_owned(), message });
     };
-    match (read.tail_lines, read.since_seconds, read.limit_bytes) {
-        (Some(lines), ..) if lines < 0 => Err(fault("tailLines", lines, "must be greater than or equal to 0")),
-        (_, Some(seconds), _) if seconds < 1 => Err(fault("sinceSeconds", seconds, "must be greater than 0")),
-        (_, _, Some(bytes)) if bytes < 1 => Err(fault("limitBytes", bytes, "must be greater than 0")),
-        _ => Ok(read),
+    let invalid = |value: i64, why: &str| format!("Invalid value: {value}: {why}");
+    if let Some(lines) = read.tail_lines.filter(|lines| *lines < 0) {
+        add("FieldValueInvalid", "tailLines", invalid(lines, "must be greater than or equal to 0"));
+    }
+    if let Some(bytes) = read.limit_bytes.filter(|bytes| *bytes < 1) {
+        add("FieldValueInvalid", "limitBytes", invalid(bytes, "must be greater than 0"));
+    }
+    if !query.text("sinceTime").is_empty() && !query.text("sinceSeconds").is_empty() {
+        let why = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified";
+        add("FieldValueForbidden", "", why.to_owned());
+    } else if let Some(seconds) = read.since_seconds.filter(|seconds| *seconds < 1) {
+        add("FieldValueInvalid", "sinceSeconds", invalid(seconds, "must be greater than 0"));
+    }
+    if query.is_given("stream") {
+        add("FieldValueForbidden", "stream", "Forbidden: may not be specified".to_owned());
+    }
+    causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_of_the_options_is_told() {
+        let told = |text: &str| {
+            let query = Query::read(text);
+            let int = |name: &str| query.int(name).expect("a number");
+            let read = LogQuery {
+                tail_lines: int("tailLines"),
+                since_seconds: int("sinceSeconds"),
+                limit_bytes: int("limitBytes"),
+                ..LogQuery::default()
+            };
+            faults(&read, &query)
+                .into_iter()
+                .map(|cause| format!("{}: {}", cause.field, cause.message))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(told("tailLines=0&limitBytes=1&sinceSeconds=1&follow=true"), Vec::<String>::new());
+        for stream in ["Bogus", "Stdout", "All", ""] {
+            assert_eq!(told(&format!("stream={stream}")), ["stream: Forbidden: may not be specified"], "{stream:?}");
+        }
+        assert_eq!(
+            told("tailLines=-1&limitBytes=0&sinceSeconds=0"),
+            [
+                "tailLines: Invalid value: -1: must be greater than or equal to 0",
+                "limitBytes: Invalid value: 0: must be greater than 0",
+                "sinceSeconds: Invalid value: 0: must be greater than 0",
+            ]
+        );
+        let both = told("sinceSeconds=5&sinceTime=2026-01-02T03:04:05Z");
+        assert_eq!(both, [": Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"]);
     }
 }

@@ -1,6 +1,7 @@
 //! In which form an answer goes: the first acceptable one of the Accept header, as kube-apiserver 1.36 chooses.
 //!
-//! Weights (`q=`) are not looked at, as upstream does not.
+//! What a header names is first put into upstream's order: by weight (`q=`), and what is named outright before what is
+//! named by `*`. A weight of 0 only comes last, as upstream does not refuse it.
 
 use http::{HeaderMap, header};
 use listwatch_proto::resource::{Reason, Status};
@@ -40,20 +41,43 @@ pub(super) struct Form {
     pub(super) version: &'static str,
 }
 
+/// So many of a header's media types are put into order: no client names more, and each is compared with all before it.
+const ACCEPTED_MAX: usize = 64;
+
 /// One media type of an Accept header.
 struct Accepted<'a> {
     media_type: &'a str,
     params: Vec<(&'a str, &'a str)>,
+    weight: f32,
 }
 
-impl Accepted<'_> {
+impl<'a> Accepted<'a> {
+    fn read(one: &'a str) -> Self {
+        let mut words = one.split(';').map(str::trim);
+        let media_type = words.next().unwrap_or_default();
+        let params: Vec<_> = words.filter_map(|word| word.split_once('=')).collect();
+        let weight = params.iter().rev().find(|(key, _)| *key == "q");
+        // What is no number weighs nothing, as upstream reads it.
+        let weight = weight.map_or(1.0, |(_, text)| text.parse().unwrap_or(0.0));
+        Accepted { media_type, params, weight }
+    }
+
+    fn goes_before(&self, other: &Self) -> bool {
+        let halves = |one: &Self| {
+            let (kind, form) = one.media_type.split_once('/').unwrap_or((one.media_type, one.media_type));
+            (kind == "*", form == "*")
+        };
+        let ((any, any_form), (other_any, other_any_form)) = (halves(self), halves(other));
+        self.weight > other.weight || (!any && other_any) || (!any_form && other_any_form)
+    }
+
     fn param(&self, name: &str) -> &str {
         self.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
     }
 
     fn encoding(&self) -> Option<Encoding> {
         match self.media_type {
-            "*/*" | "application/json" => Some(Encoding::Json),
+            "*/*" | "application/*" | "application/json" => Some(Encoding::Json),
             "application/yaml" => Some(Encoding::Yaml),
             "application/vnd.kubernetes.protobuf" => Some(Encoding::Protobuf),
             _ => None,
@@ -62,11 +86,17 @@ impl Accepted<'_> {
 }
 
 fn accepted(text: &str) -> impl Iterator<Item = Accepted<'_>> {
-    text.split(',').map(|one| {
-        let mut words = one.split(';').map(str::trim);
-        let media_type = words.next().unwrap_or_default();
-        Accepted { media_type, params: words.filter_map(|word| word.split_once('=')).collect() }
-    })
+    let mut all: Vec<_> = text.split(',').map(Accepted::read).collect();
+    // One that was put ahead of all others stays there, whatever stands behind: upstream's order is no order in the
+    // strict sense, so that it is reached in upstream's steps.
+    for unsorted in 1..all.len().min(ACCEPTED_MAX) {
+        let mut at = unsorted;
+        while at > 0 && all[at].goes_before(&all[at - 1]) {
+            all.swap(at, at - 1);
+            at -= 1;
+        }
+    }
+    all.into_iter()
 }
 
 fn accept(headers: &HeaderMap) -> &str {
@@ -205,6 +235,17 @@ mod tests {
             asked("application/json;as=Table;v=v9;g=meta.k8s.io,application/yaml"),
             Ok((Encoding::Yaml, Shape::Object, "v1"))
         );
+        for yaml in [
+            "application/json;q=0.1, application/yaml;q=0.9",
+            "*/*, application/yaml;q=0.5",
+            "application/*;q=0.5,application/yaml;q=0.5",
+            "application/json;q=x,application/yaml;q=0.1",
+        ] {
+            assert_eq!(asked(yaml), Ok((Encoding::Yaml, Shape::Object, "v1")), "{yaml}");
+        }
+        for json in ["application/*", "application/json;q=0.9,application/yaml;q=0.9", "application/json, */*;q=0.8"] {
+            assert_eq!(asked(json), object, "{json}");
+        }
         assert_eq!(asked("application/json;as=Foo;v=v1;g=meta.k8s.io"), Err(NotAcceptable::Transform));
         assert_eq!(asked("text/html"), Err(NotAcceptable::Type));
     }

@@ -49,6 +49,11 @@ impl Query {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether a parameter is there, empty or not.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.given(name).is_some()
+    }
+
     fn given(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }

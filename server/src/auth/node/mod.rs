@@ -1,10 +1,11 @@
 //! What a kubelet may do: read what the pods of its node need, write its own node, lease and pods (Kubernetes 1.36).
 //!
 //! * [`authorizer`]: by what is asked; [`related`]: whether an object belongs to the node; [`restriction`]: by what a
-//!   write would do
+//!   write would do; [`audience`]: for whom it may ask tokens
 //!
 //! Invariant: a node's certificate reaches no other node's pods, secrets, leases or Node.
 
+mod audience;
 mod authorizer;
 mod related;
 mod restriction;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use listwatch_proto::resource::{Kind, Object, Status};
 use serde_json::Value;
 
-use crate::registry::{ListOptions, Registry, RequestContext, StoredObject, Target};
+use crate::registry::{ListOptions, Registry, RequestContext, StoredObject, Target, config_map_names, secret_names};
 
 /// A pod that stands for a file on the node; it brings no rights.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -58,11 +58,11 @@ pub(super) async fn is_related(
     }
 }
 
-fn kind(api_version: &str, name: &str) -> &'static Kind {
+pub(super) fn kind(api_version: &str, name: &str) -> &'static Kind {
     Kind::by_api_version(api_version, name).expect("a served kind")
 }
 
-async fn one(
+pub(super) async fn one(
     registry: &Registry,
     kind: &'static Kind,
     namespace: &str,
@@ -93,11 +93,8 @@ fn refers(pod: &Object, thing: Thing, name: &str) -> bool {
     let mut names = BTreeSet::new();
     match thing {
         Thing::ServiceAccount => return pod.text(&["spec", "serviceAccountName"]) == name,
-        Thing::Secret => {
-            names.extend(named(spec.get("imagePullSecrets")));
-            collect(spec, &["secretKeyRef", "secretRef", "nodePublishSecretRef", "secret"], &mut names);
-        }
-        Thing::ConfigMap => collect(spec, &["configMapKeyRef", "configMapRef", "configMap"], &mut names),
+        Thing::Secret => names.extend(secret_names(pod)),
+        Thing::ConfigMap => names.extend(config_map_names(pod)),
         Thing::Claim => {
             for volume in spec.get("volumes").and_then(Value::as_array).into_iter().flatten() {
                 let claim = volume.get("persistentVolumeClaim").and_then(|claim| claim.get("claimName"));
@@ -119,30 +116,6 @@ fn refers(pod: &Object, thing: Thing, name: &str) -> bool {
         Thing::Pod | Thing::Volume | Thing::Attachment | Thing::Slice => {}
     }
     names.contains(name)
-}
-
-fn named(list: Option<&Value>) -> impl Iterator<Item = &str> {
-    list.and_then(Value::as_array).into_iter().flatten().filter_map(|item| item.get("name")).filter_map(Value::as_str)
-}
-
-/// The names in the objects below these keys, however deep: of environments, of volumes and of projections.
-fn collect<'a>(value: &'a Value, keys: &[&str], names: &mut BTreeSet<&'a str>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| collect(item, keys, names)),
-        Value::Object(map) => {
-            for (key, inner) in map {
-                if keys.contains(&key.as_str()) {
-                    names.extend(["name", "secretName"].iter().filter_map(|k| inner.get(k)).filter_map(Value::as_str));
-                }
-                // Some volumes name their secret in the field itself.
-                if key == "secretName" && keys.contains(&"secret") {
-                    names.extend(inner.as_str());
-                }
-                collect(inner, keys, names);
-            }
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]

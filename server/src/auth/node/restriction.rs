@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use listwatch_proto::resource::{Kind, Object, Status};
 use serde_json::Value;
 
+use super::audience;
 use super::node_of;
-use crate::registry::{AdmissionPlugin, Change, ChangeVerb, Registry, RequestContext, Target, User};
+use crate::registry::{AdmissionPlugin, Change, ChangeVerb, Registry, RequestContext, Target, User, api_reference};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -79,7 +80,10 @@ pub(in super::super) async fn admit_token(
     if pod.text(&["spec", "nodeName"]) != node {
         return refused("node requested token bound to a pod scheduled on a different node");
     }
-    Ok(())
+    match audience::admit(registry, user, target, request, pod).await {
+        Ok(()) => Ok(()),
+        Err(why) => refused(&why),
+    }
 }
 
 type Judged = Result<(), String>;
@@ -158,34 +162,12 @@ fn mirror_pod(node: &str, pod: &Object) -> Result<String, String> {
     refuse(owner.get("blockOwnerDeletion") == Some(&Value::Bool(true)), || {
         format!("node {node:?} must not set blockOwnerDeletion on an owner reference")
     })?;
-    if let Some(what) = referenced(pod) {
-        return Err(format!("node {node:?} can not create pods that reference {what}"));
+    match api_reference(pod) {
+        Ok(None) => {}
+        Ok(Some(what)) => return Err(format!("node {node:?} can not create pods that reference {what}")),
+        Err(why) => return Err(format!("error checking mirror pod for API references: {why}")),
     }
     Ok(text("uid").to_owned())
-}
-
-/// The first kind of object that a pod refers to.
-fn referenced(pod: &Object) -> Option<&'static str> {
-    fn has(value: &Value, keys: &[&str]) -> bool {
-        match value {
-            Value::Array(items) => items.iter().any(|item| has(item, keys)),
-            Value::Object(map) => map.iter().any(|(key, inner)| keys.contains(&key.as_str()) || has(inner, keys)),
-            _ => false,
-        }
-    }
-    if !pod.text(&["spec", "serviceAccountName"]).is_empty() {
-        return Some("serviceaccounts");
-    }
-    let spec = pod.at(&["spec"])?;
-    [
-        ("secrets", &["secretKeyRef", "secretRef", "secretName", "secret", "imagePullSecrets"][..]),
-        ("configmaps", &["configMapKeyRef", "configMapRef", "configMap"]),
-        ("persistentvolumeclaims", &["persistentVolumeClaim"]),
-        ("resourceclaims", &["resourceClaims"]),
-    ]
-    .into_iter()
-    .find(|(_, keys)| has(spec, keys))
-    .map(|(what, _)| what)
 }
 
 fn node_object(node: &str, change: &Change<'_>) -> Judged {
@@ -299,7 +281,8 @@ mod tests {
             (None, _) => ChangeVerb::Delete,
             _ => ChangeVerb::Update,
         };
-        Change { verb, kind: Kind::by_name(kind).expect("known"), subresource: part, new, old }
+        let asked_name = old.map_or("", Object::name);
+        Change { verb, kind: Kind::by_name(kind).expect("known"), subresource: part, asked_name, new, old }
     }
 
     #[test]
@@ -328,6 +311,23 @@ mod tests {
         assert_eq!(pod_status("n1", &change("pod", "status", Some(&own), Some(&own))), Ok(()));
         assert!(pod_status("n1", &change("pod", "status", Some(&relabelled), Some(&own))).is_err());
         assert!(mirror_pod("n1", &own).expect_err("no mirror").contains("mirror pods"));
+    }
+
+    #[test]
+    fn a_mirror_pod_refers_to_nothing() {
+        let mirror = |volume: Value| {
+            let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": true});
+            object(json!({"metadata": {"name": "p", "annotations": {MIRROR: "x"}, "ownerReferences": [owner]},
+                "spec": {"nodeName": "n1", "volumes": [volume]}}))
+        };
+        let judge = |volume: Value| mirror_pod("n1", &mirror(volume));
+        assert_eq!(judge(json!({"name": "v", "hostPath": {"path": "/"}})), Ok("u".to_owned()));
+        let secret = json!({"name": "v", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}});
+        assert_eq!(judge(secret), Err("node \"n1\" can not create pods that reference secrets".to_owned()));
+        assert_eq!(
+            judge(json!({"name": "v", "tape": {}})),
+            Err("error checking mirror pod for API references: unknown volume type for volume  \"v\"".to_owned())
+        );
     }
 
     #[test]

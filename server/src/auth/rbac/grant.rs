@@ -36,7 +36,8 @@ async fn admit_role(
     role: &Object,
 ) -> Result<(), Status> {
     let kind = change.kind;
-    if may(registry, user, "escalate", kind.plural, role.namespace(), role.name()).await?.allowed {
+    // By the name that was asked for: a create has none yet, so that no right to some names alone covers it.
+    if may(registry, user, "escalate", kind.plural, role.namespace(), change.asked_name).await?.allowed {
         return Ok(());
     }
     let forbidden = |why: String| Status::forbidden(kind, role.name(), &why);

@@ -41,12 +41,13 @@ pub(in super::super) async fn issue(
         let why = "this server issues no tokens: it was started without --service-account-signing-key-file";
         return Err(Status::new(Reason::NotFound, why));
     };
+    // Ahead of all defaults: what a kubelet did not name it did not ask for.
+    node::admit_token(registry, &context.user, target, &request).await?;
     check_place(target, &request)?;
     let account = find(registry, target.kind, &target.namespace, &target.name).await?;
     check_uid(&request, &account)?;
     fill_in(accounts, &mut request, &account, registry.time());
     check_life(&request)?;
-    node::admit_token(registry, &context.user, target, &request).await?;
     let bound = bind(registry, target, &request).await?;
 
     let mut warnings = Vec::new();

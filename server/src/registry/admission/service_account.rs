@@ -6,7 +6,7 @@ use std::time::Duration;
 use listwatch_proto::resource::{Kind, Object, Status};
 use serde_json::{Value, json};
 
-use super::super::Registry;
+use super::super::{Registry, projects_token, secret_names};
 
 /// The account of pods that name none.
 const DEFAULT: &str = "default";
@@ -87,22 +87,13 @@ fn list<'a>(object: &'a Object, path: &[&str]) -> &'a [Value] {
 }
 
 fn mirror_fault(pod: &Object) -> Option<&'static str> {
-    fn has(value: &Value, keys: &[&str]) -> bool {
-        match value {
-            Value::Array(items) => items.iter().any(|item| has(item, keys)),
-            Value::Object(map) => map.iter().any(|(key, inner)| keys.contains(&key.as_str()) || has(inner, keys)),
-            _ => false,
-        }
-    }
-    let spec = pod.at(&["spec"])?;
     if !pod.text(&["spec", "serviceAccountName"]).is_empty() {
         return Some("a mirror pod may not reference service accounts");
     }
-    if has(spec, &["secretKeyRef", "secretRef", "secretName", "secret", "imagePullSecrets"]) {
+    if !secret_names(pod).is_empty() {
         return Some("a mirror pod may not reference secrets");
     }
-    let tokens = has(spec, &["serviceAccountToken"]);
-    tokens.then_some("a mirror pod may not use ServiceAccountToken volume projections")
+    projects_token(pod).then_some("a mirror pod may not use ServiceAccountToken volume projections")
 }
 
 /// Adds the volume of the token, and its mount to every container that has nothing else there.
@@ -244,6 +235,10 @@ mod tests {
     fn a_mirror_pod_uses_nothing_of_the_api() {
         assert!(mirror_fault(&pod(json!({"serviceAccountName": "x"}))).is_some());
         assert!(mirror_fault(&pod(json!({"volumes": [{"secret": {"secretName": "s"}}]}))).is_some());
+        let token = json!({"volumes": [{"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]});
+        assert!(mirror_fault(&pod(token)).is_some_and(|why| why.contains("ServiceAccountToken")));
+        let driver = json!({"volumes": [{"csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}}]});
+        assert_eq!(mirror_fault(&pod(driver)), Some("a mirror pod may not reference secrets"));
         assert_eq!(mirror_fault(&pod(json!({"containers": [{"name": "a"}]}))), None);
     }
 }
