@@ -99,9 +99,11 @@ pub(super) fn status(error: Error) -> Status {
         }
         // etcd ends its process where these arise, so it has no texts for them.
         Error::Poisoned { .. } => return Status::unavailable(format!("etcdserver: {error}")),
+        // As etcd tells of a full disk.
+        Error::NoSpace { .. } => return Status::resource_exhausted(format!("etcdserver: {}", error.told())),
         other => {
-            tracing::error!(error = %other, "a request failed in the store");
-            return Status::internal(format!("etcdserver: {other}"));
+            tracing::error!(error = other.detail(), "a request failed in the store");
+            return Status::internal(format!("etcdserver: {}", other.told()));
         }
     };
     refusal.into()

@@ -26,7 +26,11 @@ impl Front {
         if self.options.shutdown.is_cancelled() {
             return Err("the server is stopping".to_owned());
         }
-        self.engine.status().poisoned.map_or(Ok(()), |reason| Err(reason.to_string()))
+        let status = self.engine.status();
+        if status.no_room {
+            return Err("no space left on the disk".to_owned());
+        }
+        status.poisoned.map_or(Ok(()), |reason| Err(reason.to_string()))
     }
 
     fn serving(&self) -> ServingStatus {

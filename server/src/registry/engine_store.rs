@@ -33,8 +33,13 @@ impl EngineStore {
             Error::FutureRevision { requested, current } => StoreError::Future { requested, current },
             Error::TooLarge { size, limit } => StoreError::TooLarge { size, limit },
             Error::LeaseNotFound(_) => StoreError::LeaseEnded,
-            Error::Busy | Error::Poisoned { .. } | Error::Closed => StoreError::Unavailable(error.to_string()),
-            other => StoreError::Failed(other.to_string()),
+            Error::Busy | Error::Poisoned { .. } | Error::Closed | Error::NoSpace { .. } => {
+                StoreError::Unavailable(error.told())
+            }
+            other => {
+                tracing::error!(error = other.detail(), "a request failed in the store");
+                StoreError::Failed(other.told())
+            }
         }
     }
 }

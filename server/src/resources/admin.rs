@@ -95,8 +95,8 @@ fn status(error: Error) -> Status {
     let reason = match &error {
         Error::FutureRevision { .. } => Reason::BadRequest,
         Error::Busy => Reason::TooManyRequests,
-        Error::Poisoned { .. } | Error::Closed => Reason::ServiceUnavailable,
+        Error::Poisoned { .. } | Error::Closed | Error::NoSpace { .. } => Reason::ServiceUnavailable,
         _ => Reason::InternalError,
     };
-    Status::new(reason, error.to_string())
+    Status::new(reason, error.told())
 }

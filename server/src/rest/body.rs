@@ -1,9 +1,12 @@
 //! What a client sent, as JSON for the registry.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::extract::Request;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
+use http_body_util::BodyExt;
 use hyper::body::Body as _;
 use listwatch_proto::resource::{Kind, Reason, Status};
 use serde_json::Value;
@@ -15,6 +18,10 @@ use super::yaml;
 
 /// The largest body (Kubernetes 1.36: 3 MiB).
 const BODY_BYTES_MAX: usize = 3 << 20;
+/// A body of which nothing comes for so long is not waited for: whoever sends it is gone, or means harm.
+const BODY_SILENCE_MAX: Duration = Duration::from_secs(30);
+/// All of a body must have come after so long; even the largest needs no more over a slow line.
+const BODY_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// The bytes of a request.
 ///
@@ -37,19 +44,46 @@ pub(super) async fn whole(request: Request) -> Result<Request, Status> {
 }
 
 async fn read(body: Body) -> Result<Bytes, Status> {
-    match axum::body::to_bytes(body, BODY_BYTES_MAX).await {
-        Ok(bytes) => Ok(bytes),
-        Err(error) if is_too_long(&error) => {
-            let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
-            Err(Status::new(Reason::RequestEntityTooLarge, message))
-        }
-        Err(error) => Err(Status::bad_request(format!("the body could not be read: {error}"))),
+    match tokio::time::timeout(BODY_TIME_MAX, read_on(body, BODY_SILENCE_MAX)).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(too_slow(BODY_TIME_MAX)),
     }
 }
 
-fn is_too_long(error: &axum::Error) -> bool {
-    use std::error::Error as _;
-    error.source().is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
+async fn read_on(mut body: Body, silence_max: Duration) -> Result<Bytes, Status> {
+    let mut whole = BytesMut::new();
+    loop {
+        let piece = match tokio::time::timeout(silence_max, piece(&mut body)).await {
+            Err(_) => return Err(too_slow(silence_max)),
+            Ok(None) => return Ok(whole.freeze()),
+            Ok(Some(Err(error))) => return Err(Status::bad_request(format!("the body could not be read: {error}"))),
+            Ok(Some(Ok(piece))) => piece,
+        };
+        if whole.len() + piece.len() > BODY_BYTES_MAX {
+            let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
+            return Err(Status::new(Reason::RequestEntityTooLarge, message));
+        }
+        if whole.is_empty() && body.is_end_stream() {
+            return Ok(piece);
+        }
+        whole.extend_from_slice(&piece);
+    }
+}
+
+/// The next bytes; frames without any are no progress.
+async fn piece(body: &mut Body) -> Option<Result<Bytes, axum::Error>> {
+    loop {
+        match body.frame().await?.map(hyper::body::Frame::into_data) {
+            Ok(Ok(data)) if !data.is_empty() => return Some(Ok(data)),
+            Ok(_) => {}
+            Err(error) => return Some(Err(error)),
+        }
+    }
+}
+
+fn too_slow(limit: Duration) -> Status {
+    let message = format!("Request Timeout: the body did not come within {} seconds", limit.as_secs());
+    Status { code: 408, ..Status::new(Reason::Timeout, message) }
 }
 
 /// The media type of a body, without its parameters; nothing said is JSON.
@@ -151,6 +185,33 @@ pub(super) fn delete_options(
 mod tests {
     use super::*;
     use crate::registry::Propagation;
+    use futures::stream::{self, StreamExt};
+
+    #[tokio::test]
+    async fn a_body_that_stops_is_not_waited_for() {
+        let silence = Duration::from_millis(20);
+        let pieces = |pieces: &[&'static str]| {
+            stream::iter(
+                pieces
+                    .iter()
+                    .map(|piece| Ok::<_, std::io::Error>(Bytes::from_static(piece.as_bytes())))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        // Empty frames for ever are no progress either.
+        let empty = stream::unfold((), |()| async {
+            tokio::task::yield_now().await;
+            Some((Ok::<_, std::io::Error>(Bytes::new()), ()))
+        });
+        for stopped in [Body::from_stream(pieces(&["{"]).chain(stream::pending())), Body::from_stream(empty)] {
+            let status = read_on(stopped, silence).await.expect_err("given up");
+            assert_eq!((status.code, status.reason), (408, Reason::Timeout), "{status}");
+        }
+        let whole = read_on(Body::from_stream(pieces(&["{", "", "}"])), silence).await;
+        assert_eq!(whole.expect("whole"), "{}");
+        let large = read_on(Body::from(vec![0; BODY_BYTES_MAX + 1]), silence).await;
+        assert_eq!(large.expect_err("too large").code, 413);
+    }
 
     fn read_options(body: &str) -> Result<DeleteOptions, (u16, String)> {
         let pods = Kind::by_name("pod").expect("known");

@@ -96,6 +96,7 @@ async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Respons
         Ok(kinds) => kinds,
         Err(status) => return refusal(status, encoding),
     };
+    serving.counts.keep(&kinds);
     let named = path::read(&kinds, request.uri().path());
     let subject = subject(request.method(), &named, &query);
     let (began, flying) = (serving.door.registry.monotonic(), serving.counts.begin(&subject));

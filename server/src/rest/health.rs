@@ -27,12 +27,8 @@ type Check = (&'static str, fn(&Probe) -> Result<(), String>);
 /// Whether the process answers, and its store works: reads and writes are served.
 const LIVE: &[Check] = &[("ping", |_| Ok(())), ("etcd", Probe::store)];
 /// And whether it takes new work.
-const READY: &[Check] = &[
-    ("ping", |_| Ok(())),
-    ("etcd", Probe::store),
-    ("etcd-readiness", Probe::store),
-    ("shutdown", Probe::not_stopping),
-];
+const READY: &[Check] =
+    &[("ping", |_| Ok(())), ("etcd", Probe::store), ("etcd-readiness", Probe::room), ("shutdown", Probe::not_stopping)];
 
 const SETS: &[(&str, &[Check])] = &[("healthz", LIVE), ("livez", LIVE), ("readyz", READY)];
 
@@ -41,6 +37,16 @@ impl Probe {
         match self.engine.status().poisoned {
             None => Ok(()),
             Some(reason) => Err(format!("the store takes no writes: {reason}")),
+        }
+    }
+
+    /// A restart would not cure it, so that it is not asked of what lives.
+    fn room(&self) -> Result<(), String> {
+        self.store()?;
+        if self.engine.status().no_room {
+            Err("no space left on the disk: no write is taken".to_owned())
+        } else {
+            Ok(())
         }
     }
 

@@ -1,8 +1,9 @@
 //! The numbers of this door for Prometheus, under the names of kube-apiserver 1.36 where dashboards know them.
 //!
-//! Invariant: labels take their values from the kinds and verbs that are served, never from what a client wrote, so that no
-//! client can make more series than there are.
+//! Invariant: labels take their values from the kinds, their parts and the verbs that are served, never from what a client
+//! wrote, and the series of a kind go when it is no longer served: no client can make more series than there are.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderValue, Method, header};
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,7 +22,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry as Metrics;
 
 use super::answer;
-use crate::registry::Target;
+use crate::registry::{Kinds, Target};
 use crate::storage::Engine;
 
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -33,8 +35,15 @@ const DURATIONS: &[f64] = &[
 const SIZES: &[f64] = &[1_000.0, 10_000.0, 100_000.0, 1_000_000.0, 10_000_000.0, 100_000_000.0, 1_000_000_000.0];
 
 /// What a request was about.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Subject {
+    labels: Labels,
+    /// Its kind may go.
+    is_custom: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
     verb: &'static str,
     group: &'static str,
     version: &'static str,
@@ -58,7 +67,7 @@ struct Done {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Kinds {
+struct Served {
     group: &'static str,
     version: &'static str,
     resource: &'static str,
@@ -78,11 +87,27 @@ pub(super) struct Counts {
 #[derive(Debug)]
 struct Inner {
     requests: Family<Done, Counter>,
-    durations: Family<Subject, Histogram>,
-    sizes: Family<Subject, Histogram>,
+    durations: Family<Labels, Histogram>,
+    sizes: Family<Labels, Histogram>,
     inflight: Family<Flight, Gauge>,
-    long_running: Family<Subject, Gauge>,
-    watch_events: Family<Kinds, Counter>,
+    long_running: Family<Labels, Gauge>,
+    watch_events: Family<Served, Counter>,
+    custom: Mutex<Custom>,
+}
+
+/// The series of kinds that may go.
+#[derive(Debug, Default)]
+struct Custom {
+    series: HashMap<Served, Series>,
+    /// The kinds by which it was last looked which of them have gone.
+    looked: Option<Arc<Kinds>>,
+}
+
+/// The series of one kind.
+#[derive(Debug, Default)]
+struct Series {
+    subjects: HashSet<Labels>,
+    done: HashSet<Done>,
 }
 
 /// A request that is being served. Dropping it ends it.
@@ -119,7 +144,7 @@ impl Subject {
             (true, true) => "cluster",
         };
         let kind = target.kind;
-        Subject {
+        let labels = Labels {
             verb,
             group: kind.group,
             version: kind.version,
@@ -127,23 +152,25 @@ impl Subject {
             subresource: target.subresource.clone(),
             scope,
             component: "apiserver",
-        }
+        };
+        Subject { labels, is_custom: kind.extension.is_some() }
     }
 
     /// A request that has no resource: discovery, documents.
     pub(super) fn path(method: &Method) -> Subject {
         let verb = if *method == Method::GET { "GET" } else { "other" };
-        Subject { verb, component: "apiserver", ..Subject::default() }
+        Subject { labels: Labels { verb, component: "apiserver", ..Labels::default() }, is_custom: false }
     }
 
     /// Whether it changes nothing.
     pub(super) fn is_read(&self) -> bool {
-        matches!(self.verb, "GET" | "LIST" | "WATCH")
+        matches!(self.labels.verb, "GET" | "LIST" | "WATCH")
     }
 
     /// Whether it lasts until the client or a limit ends it.
     pub(super) fn is_long_running(&self) -> bool {
-        self.verb == "WATCH" || matches!(self.subresource.as_str(), "log" | "exec" | "attach" | "portforward" | "proxy")
+        let part = self.labels.subresource.as_str();
+        self.labels.verb == "WATCH" || matches!(part, "log" | "exec" | "attach" | "portforward" | "proxy")
     }
 }
 
@@ -157,6 +184,7 @@ impl Counts {
                 inflight: Family::default(),
                 long_running: Family::default(),
                 watch_events: Family::default(),
+                custom: Mutex::default(),
             }),
         }
     }
@@ -164,7 +192,10 @@ impl Counts {
     /// A request begins. What lasts is counted by itself, for as long as its answer is written.
     pub(super) fn begin(&self, subject: &Subject) -> Flying {
         let gauge = if subject.is_long_running() {
-            self.inner.long_running.get_or_create(subject).clone()
+            self.note(subject, |series| {
+                series.subjects.insert(subject.labels.clone());
+            });
+            self.inner.long_running.get_or_create(&subject.labels).clone()
         } else {
             let request_kind = if subject.is_read() { "readOnly" } else { "mutating" };
             self.inner.inflight.get_or_create(&Flight { request_kind }).clone()
@@ -175,28 +206,77 @@ impl Counts {
 
     /// A request has been answered; `bytes`: of an answer in one piece.
     pub(super) fn end(&self, subject: &Subject, dry_run: bool, code: u16, took: Duration, bytes: Option<u64>) {
+        let labels = &subject.labels;
         let done = Done {
-            verb: subject.verb,
+            verb: labels.verb,
             dry_run: if dry_run { "All" } else { "" },
-            group: subject.group,
-            version: subject.version,
-            resource: subject.resource,
-            subresource: subject.subresource.clone(),
-            scope: subject.scope,
-            component: subject.component,
+            group: labels.group,
+            version: labels.version,
+            resource: labels.resource,
+            subresource: labels.subresource.clone(),
+            scope: labels.scope,
+            component: labels.component,
             code,
         };
         self.inner.requests.get_or_create(&done).inc();
-        self.inner.durations.get_or_create(subject).observe(took.as_secs_f64());
+        self.note(subject, |series| {
+            series.subjects.insert(labels.clone());
+            series.done.insert(done.clone());
+        });
+        self.inner.durations.get_or_create(labels).observe(took.as_secs_f64());
         if let Some(bytes) = bytes {
-            self.inner.sizes.get_or_create(subject).observe(bytes as f64);
+            self.inner.sizes.get_or_create(labels).observe(bytes as f64);
         }
     }
 
     /// Events were written to a watch of this kind.
     pub(super) fn sent(&self, kind: &'static listwatch_proto::resource::Kind, events: u64) {
-        let of = Kinds { group: kind.group, version: kind.version, resource: kind.plural };
+        let of = Served { group: kind.group, version: kind.version, resource: kind.plural };
+        if kind.extension.is_some() {
+            self.inner.custom.lock().series.entry(of.clone()).or_default();
+        }
         self.inner.watch_events.get_or_create(&of).inc_by(events);
+    }
+
+    /// Notes the series of a kind that may go.
+    fn note(&self, subject: &Subject, series: impl FnOnce(&mut Series)) {
+        if subject.is_custom {
+            let Labels { group, version, resource, .. } = subject.labels;
+            series(self.inner.custom.lock().series.entry(Served { group, version, resource }).or_default());
+        }
+    }
+
+    /// Lets the series go whose kinds are no longer served. Cheap while the kinds are the same.
+    pub(super) fn keep(&self, kinds: &Arc<Kinds>) {
+        let mut custom = self.inner.custom.lock();
+        if custom.looked.as_ref().is_some_and(|looked| Arc::ptr_eq(looked, kinds)) {
+            return;
+        }
+        custom.looked = Some(kinds.clone());
+        if custom.series.is_empty() {
+            return;
+        }
+        let served: HashSet<_> = kinds.custom().map(|kind| (kind.group, kind.version, kind.plural)).collect();
+        custom.series.retain(|of, series| {
+            let stays = served.contains(&(of.group, of.version, of.resource));
+            if !stays {
+                self.remove(of, series);
+            }
+            stays
+        });
+    }
+
+    fn remove(&self, of: &Served, series: &Series) {
+        let inner = &self.inner;
+        inner.watch_events.remove(of);
+        for subject in &series.subjects {
+            inner.durations.remove(subject);
+            inner.sizes.remove(subject);
+            inner.long_running.remove(subject);
+        }
+        for done in &series.done {
+            inner.requests.remove(done);
+        }
     }
 
     /// Prometheus adds `_total` to the names of counters.
@@ -316,7 +396,39 @@ fn cpu_seconds() -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use listwatch_proto::resource::Kind;
+    use listwatch_proto::resource::{Extension, Kind};
+
+    #[test]
+    fn the_series_of_a_kind_go_with_it() {
+        let counts = Counts::new();
+        let text = || {
+            let mut metrics = Metrics::default();
+            counts.register(&mut metrics);
+            let mut text = String::new();
+            prometheus_client::encoding::text::encode(&mut text, &metrics).expect("text");
+            text
+        };
+        let kind = Kind {
+            group: "x.io",
+            plural: "gizmos",
+            extension: Some(Extension(&7u32)),
+            ..*Kind::by_name("pod").expect("known")
+        };
+        let target = Target::collection(Box::leak(Box::new(kind)), "default");
+        let own = Target::collection(Kind::by_name("pod").expect("known"), "default");
+        for target in [&target, &own] {
+            for watch in [false, true] {
+                let subject = Subject::of(&Method::GET, target, watch);
+                drop(counts.begin(&subject));
+                counts.end(&subject, false, 200, Duration::from_millis(1), Some(1));
+            }
+            counts.sent(target.kind, 1);
+        }
+        assert!(text().contains("gizmos"));
+        counts.keep(&Arc::default());
+        assert!(!text().contains("gizmos"), "{}", text());
+        assert!(text().contains("pods") && counts.inner.custom.lock().series.is_empty());
+    }
 
     #[test]
     fn requests_are_counted_under_upstreams_names() {

@@ -60,12 +60,12 @@ fn cure(error: &storage::Error) -> &'static str {
         Error::Damaged { .. } => {
             "; nothing was changed: restore the folder from a copy, or move it away to begin with an empty store"
         }
+        Error::NoSpace { .. } => "; nothing is lost: make room on the disk, then start again",
         Error::State { .. } => "; nothing was changed: restore the folder from a copy",
         Error::FormatVersion { .. } => "; use the release that wrote it, or a newer one",
         Error::Foreign { .. } => "; choose an empty folder, or the one that the store is in",
         Error::Io { source, .. } => match source.kind() {
             io::ErrorKind::PermissionDenied => "; let this user write there, or choose another folder",
-            io::ErrorKind::StorageFull => "; make room on the disk",
             io::ErrorKind::ReadOnlyFilesystem => "; choose a folder that can be written",
             _ => "",
         },

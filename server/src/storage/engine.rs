@@ -59,6 +59,11 @@ struct Inner {
     lock: Mutex<Option<Box<dyn DiskLock>>>,
 }
 
+/// Whether the disk has room for so many bytes more; where that cannot be told, the next write tells.
+fn has_room(dir: &std::path::Path, bytes: u64) -> bool {
+    rustix::fs::statvfs(dir).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= bytes)
+}
+
 impl Engine {
     /// Opens the store, making it if it is not there.
     ///
@@ -218,6 +223,7 @@ impl Engine {
             durability: inner.options.durability,
             sync_cost: inner.sync_cost,
             poisoned: inner.committer.poisoned(),
+            no_room: inner.committer.lacking().is_some_and(|bytes| !has_room(&inner.options.dir, bytes)),
         }
     }
 

@@ -114,6 +114,13 @@ pub enum Error {
         /// What it answered.
         source: Arc<io::Error>,
     },
+    /// The disk is full. Nothing is lost by it, and writes go on when there is room; without the place, which is nobody's
+    /// business but the operator's.
+    #[error("no space left on the disk")]
+    NoSpace {
+        /// What was being done, to which file, and what the system said.
+        doing: Arc<str>,
+    },
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
@@ -122,8 +129,37 @@ pub enum Error {
 impl Error {
     /// An input or output error, with what was being done to which file.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
-        Self::Io { action, path: path.into(), source: Arc::new(source) }
+        let path = path.into();
+        if is_full(&source) {
+            return Self::NoSpace { doing: format!("{action} {}: {source}", path.display()).into() };
+        }
+        Self::Io { action, path, source: Arc::new(source) }
     }
+
+    /// What a client may be told: no places on the server's disk.
+    pub fn told(&self) -> String {
+        match self {
+            Error::Io { source, .. } => format!("the server's disk failed: {source}"),
+            Error::State { .. } => "the server's state is unusable".to_owned(),
+            Error::FormatVersion { .. } | Error::Foreign { .. } | Error::Locked { .. } => {
+                "the server's store is unusable".to_owned()
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// What the operator is told in the log.
+    pub fn detail(&self) -> String {
+        match self {
+            Error::NoSpace { doing } => format!("{self} ({doing})"),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// Whether the system says that there is no room, or none for this user.
+pub(in crate::storage) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 impl From<StateError> for Error {
@@ -131,7 +167,31 @@ impl From<StateError> for Error {
         match error {
             StateError::Locked { path } => Error::Locked { path, pid: 0 },
             StateError::TooLarge { len, limit, .. } => Error::TooLarge { size: len, limit },
+            StateError::NoSpace { doing } => Error::NoSpace { doing: doing.into() },
             other => Error::State { reason: other.to_string().into() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_named_and_clients_learn_no_places() {
+        let full = Error::io("make", "/data/log/7.seg", io::Error::from_raw_os_error(28));
+        assert!(matches!(full, Error::NoSpace { .. }));
+        assert_eq!(
+            (full.to_string().as_str(), full.told().as_str()),
+            ("no space left on the disk", "no space left on the disk")
+        );
+        assert!(full.detail().contains("make /data/log/7.seg"));
+        let state: Error = StateError::io("write /data/state", io::Error::from_raw_os_error(28)).into();
+        assert!(matches!(state, Error::NoSpace { .. }), "{state}");
+        let opening: Error =
+            StateError::damaged("/data/state", "open the state: Io(Os { code: 28, kind: StorageFull })").into();
+        assert!(matches!(opening, Error::NoSpace { .. }), "{opening}");
+        let broken = Error::io("sync", "/data/log/7.seg", io::Error::from_raw_os_error(5));
+        assert!(!broken.told().contains("/data") && broken.to_string().contains("/data"));
     }
 }

@@ -1,11 +1,13 @@
 //! Which pods have a worker, and what each is told.
 //!
 //! Invariants: one worker for each uid; a pod that takes the name of another waits until that one's worker is finished,
-//! so two pods of one name never run together; nothing is ended before the API's pods have been seen once.
+//! so two pods of one name never run together; nothing is ended before the API's pods have been seen once; a mirror pod
+//! never runs, since it is only the picture of a static pod, of which a kubelet here has none.
 
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -20,7 +22,18 @@ use super::{
     Context,
     pod::{Order, Verdict, Worker, is_ending},
 };
-use crate::{client::Cached, kubelet::runtime::seam::PodFound, runtime::Queue};
+use crate::{
+    client::{Cached, DeleteParams},
+    kubelet::runtime::seam::PodFound,
+    runtime::{Backoff, BackoffPolicy, Queue},
+};
+
+/// Marks the picture of a static pod in the API (Kubernetes 1.36).
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
+
+/// Pauses while a mirror pod cannot be deleted.
+const TURN_AWAY: BackoffPolicy =
+    BackoffPolicy { first: Duration::from_millis(500), factor: 2.0, cap: Duration::from_secs(30), jitter: 0.5 };
 
 /// Owns all workers; dropping it ends them and leaves their containers running.
 pub(in crate::kubelet) struct Workers {
@@ -33,6 +46,8 @@ pub(in crate::kubelet) struct Workers {
     tasks: JoinSet<()>,
     /// The uid of each task.
     uids: HashMap<tokio::task::Id, String>,
+    /// The uids of mirror pods that are being deleted.
+    turned_away: HashSet<String>,
 }
 
 struct Running {
@@ -50,6 +65,7 @@ impl Workers {
             known: HashSet::new(),
             tasks: JoinSet::new(),
             uids: HashMap::new(),
+            turned_away: HashSet::new(),
         }
     }
 
@@ -60,6 +76,10 @@ impl Workers {
         }
         self.known = found.iter().map(|pod| pod.config.uid.clone()).collect();
         let mut pods = self.context.pod_store.list();
+        for pod in pods.iter().filter(|pod| is_mirror(pod)) {
+            self.look(&pod.key);
+        }
+        pods.retain(|pod| !is_mirror(pod));
         // Who was here first has the first claim, whatever the order in which they are heard of now.
         pods.sort_by_key(|pod| (created(pod), pod.key.to_string()));
         for pod in pods.iter().filter(|pod| self.keeps_its_place(pod)) {
@@ -67,7 +87,8 @@ impl Workers {
         }
         for pod in found {
             let key = ObjectKey::new(pod.config.namespace.as_str(), pod.config.name.as_str());
-            let known = self.context.pod_store.get(&key).is_some_and(|seen| seen.uid == pod.config.uid);
+            let seen = self.context.pod_store.get(&key);
+            let known = seen.is_some_and(|seen| seen.uid == pod.config.uid && !is_mirror(&seen));
             if !known {
                 tracing::info!(pod = %key, uid = pod.config.uid, "the API has this pod no more; ending its containers");
                 let (orders, wanted) = watch::channel(Order::Gone);
@@ -97,7 +118,10 @@ impl Workers {
 
     /// Brings the workers of one name in line with the API.
     fn look(&mut self, key: &ObjectKey) {
-        let pod = self.context.pod_store.get(key);
+        let mut pod = self.context.pod_store.get(key);
+        if let Some(mirror) = pod.take_if(|pod| is_mirror(pod)) {
+            self.turn_away(&mirror);
+        }
         let mut others = false;
         for (uid, worker) in self.running.iter().filter(|(_, worker)| worker.key == *key) {
             match &pod {
@@ -118,6 +142,28 @@ impl Workers {
         if let Some(pod) = pod.filter(|_| !others) {
             self.start(pod);
         }
+    }
+
+    /// Deletes a mirror pod that mirrors nothing, as upstream's kubelet does, and tries again until it is gone.
+    fn turn_away(&mut self, mirror: &Cached<Pod>) {
+        if !self.turned_away.insert(mirror.uid.clone()) {
+            return;
+        }
+        let (key, uid) = (mirror.key.clone(), mirror.uid.clone());
+        tracing::info!(pod = %mirror.key, uid = mirror.uid, "deleting a mirror pod without a static pod");
+        let pods = self.context.pods.clone();
+        let task = self.tasks.spawn(async move {
+            let mut backoff = Backoff::new(TURN_AWAY);
+            loop {
+                match pods.delete(&key, &DeleteParams::uid(uid.as_str()).grace(0)).await {
+                    Ok(_) => return,
+                    Err(error) if error.is_not_found() || error.is_conflict() => return,
+                    Err(error) => tracing::warn!(pod = %key, %error, "cannot delete a mirror pod yet"),
+                }
+                tokio::time::sleep(backoff.next_delay()).await;
+            }
+        });
+        self.uids.insert(task.id(), mirror.uid.clone());
     }
 
     /// Whether the pod was taken in an earlier life of the kubelet: a restart never turns away what runs already.
@@ -168,6 +214,7 @@ impl Workers {
         };
         let uid = self.uids.remove(&id);
         if let Some(uid) = &uid {
+            self.turned_away.remove(uid);
             self.known.remove(uid);
         }
         if let Some(worker) = uid.and_then(|uid| self.running.remove(&uid)) {
@@ -176,6 +223,24 @@ impl Workers {
     }
 }
 
+/// Whether it is the picture of a static pod.
+fn is_mirror(pod: &Pod) -> bool {
+    pod.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR_ANNOTATION))
+}
+
 fn created(pod: &Pod) -> Option<Timestamp> {
     pod.metadata.creation_timestamp.as_ref().map(|time| time.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mirror_pod_is_told_by_its_annotation() {
+        let mut pod = Pod::default();
+        assert!(!is_mirror(&pod));
+        pod.metadata.annotations = Some([(MIRROR_ANNOTATION.to_owned(), "mirror".to_owned())].into());
+        assert!(is_mirror(&pod));
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! Lock order: writer, lessor, store, hub, watcher. The lessor's and the store's locks are never held over a sync.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -71,6 +72,8 @@ pub struct Committer {
     backlog: Arc<Backlog>,
     sync: bool,
     poisoned: OnceLock<Arc<str>>,
+    /// Bytes that the last write found no room for; 0: it found room.
+    lacking: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -129,7 +132,7 @@ impl Lead for Committer {
     }
 
     fn panicked(&self) {
-        self.poison("a commit panicked");
+        self.poison("a commit panicked", "a commit panicked");
     }
 }
 
@@ -138,7 +141,18 @@ impl Committer {
     pub fn new(parts: Parts) -> Self {
         let Parts { appender, store, lessor, reader, hub, clock, backlog, sync } = parts;
         let writer = Mutex::new(Writer { appender, frame: FrameBuilder::new(), closed: false });
-        Self { writer, store, lessor, reader, hub, clock, backlog, sync, poisoned: OnceLock::new() }
+        Self {
+            writer,
+            store,
+            lessor,
+            reader,
+            hub,
+            clock,
+            backlog,
+            sync,
+            poisoned: OnceLock::new(),
+            lacking: AtomicU64::new(0),
+        }
     }
 
     /// Why writes are refused, if they are.
@@ -146,11 +160,42 @@ impl Committer {
         self.poisoned.get().cloned()
     }
 
-    /// Ends all writing, for good.
-    pub fn poison(&self, reason: &str) {
+    /// Ends all writing, for good. Clients are told the reason, the log the detail.
+    pub fn poison(&self, reason: &str, detail: &str) {
         self.backlog.stop();
         if self.poisoned.set(reason.into()).is_ok() {
-            tracing::error!(reason, "the store takes no more writes; restart the server");
+            tracing::error!(reason = detail, "the store takes no more writes; restart the server");
+        }
+    }
+
+    fn poison_by(&self, error: &Error) {
+        self.poison(&error.told(), &error.detail());
+    }
+
+    /// Bytes that the last write found no room for, if it found none.
+    pub fn lacking(&self) -> Option<u64> {
+        Some(self.lacking.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Notes how a write went, and tells the operator when it turns.
+    fn note_room(&self, refused: Option<&Error>, wanted: u64) {
+        let lacked = self.lacking.load(Ordering::Relaxed) > 0;
+        match refused {
+            Some(error @ Error::NoSpace { .. }) => {
+                self.lacking.store(wanted.max(1), Ordering::Relaxed);
+                if !lacked {
+                    tracing::error!(
+                        error = error.detail(),
+                        bytes_wanted = wanted,
+                        "writes are refused: make room on the disk, then they go on by themselves"
+                    );
+                }
+            }
+            None if lacked => {
+                self.lacking.store(0, Ordering::Relaxed);
+                tracing::info!("there is room on the disk again: writes go on");
+            }
+            _ => {}
         }
     }
 
@@ -175,7 +220,7 @@ impl Committer {
         }
         writer.closed = true;
         if let Err(error) = writer.appender.close() {
-            self.poison(&error.to_string());
+            self.poison_by(&error);
         }
     }
 
@@ -198,7 +243,7 @@ impl Committer {
         let Some((segment, seq)) = unsynced else { return Ok(()) };
         let outcome = segment.sync_file();
         let noted = self.writer.lock().appender.note_sync(seq, outcome);
-        noted.inspect_err(|error| self.poison(&error.to_string()))
+        noted.inspect_err(|error| self.poison_by(error))
     }
 
     fn refusal(&self, writer: &Writer) -> Option<Error> {
@@ -334,10 +379,14 @@ impl Committer {
         let wall_ms = self.clock.wall_ms();
         let frame_bytes = writer.frame.len() as u64;
         let written = match writer.appender.append(&mut writer.frame, revision, wall_ms, self.sync) {
-            Ok(written) => written,
+            Ok(written) => {
+                self.note_room(None, 0);
+                written
+            }
             Err(error) => {
+                self.note_room(Some(&error), writer.appender.next_size().max(frame_bytes));
                 if writer.appender.is_broken() {
-                    self.poison(&error.to_string());
+                    self.poison_by(&error);
                 }
                 return Err(error);
             }

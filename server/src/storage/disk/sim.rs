@@ -25,6 +25,8 @@ pub enum Fault {
     Write(u64),
     /// The n-th sync of a file from now.
     Sync(u64),
+    /// From now on there is room for no new file, or there is again.
+    Full(bool),
 }
 
 /// A disk in memory. Clones are the same disk.
@@ -50,6 +52,7 @@ struct State {
     writes_left: Option<u64>,
     syncs_left: Option<u64>,
     syncs: u64,
+    full: bool,
 }
 
 #[derive(Debug, Default)]
@@ -121,6 +124,7 @@ impl SimDisk {
         match fault {
             Fault::Write(nth) => state.writes_left = Some(nth),
             Fault::Sync(nth) => state.syncs_left = Some(nth),
+            Fault::Full(full) => state.full = full,
         }
     }
 
@@ -225,6 +229,7 @@ impl Disk for SimDisk {
                 drop(emptied);
                 content
             }
+            (None, _) if state.full => return Err(ErrorKind::StorageFull.into()),
             (None, OpenMode::CreateNew | OpenMode::Replace) => {
                 let content = Arc::<Mutex<Content>>::default();
                 state.names.insert(path.to_owned(), content.clone());

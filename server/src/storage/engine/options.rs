@@ -134,6 +134,8 @@ pub struct EngineStatus {
     pub sync_cost: Duration,
     /// Why writes are refused, if they are.
     pub poisoned: Option<Arc<str>>,
+    /// The last write found no room on the disk, and there still is none.
+    pub no_room: bool,
 }
 
 /// The answer to `hash_kv`.

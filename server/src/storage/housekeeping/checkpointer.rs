@@ -154,7 +154,10 @@ fn run(backlog: &Backlog, work: &Mutex<Work>) {
             // What was begun is begun again by the next start.
             Err(Error::Closed) => return,
             // Without a state that follows, the log could only grow until the disk is full.
-            Err(error) => work.parts.committer.poison(&format!("the state cannot follow the log: {error}")),
+            Err(error) => {
+                let because = |why: String| format!("the state cannot follow the log: {why}");
+                work.parts.committer.poison(&because(error.told()), &because(error.detail()));
+            }
         }
         if work.parts.committer.poisoned().is_some() {
             backlog.stop();

@@ -228,7 +228,8 @@ impl Appender {
         outcome
     }
 
-    fn next_size(&self) -> u64 {
+    /// Bytes of the next segment.
+    pub fn next_size(&self) -> u64 {
         (self.capacity * 4).clamp(self.options.first_segment_bytes, self.options.segment_bytes)
     }
 

@@ -31,7 +31,10 @@ impl Maker {
     pub(super) fn make(&self, id: SegmentId, size: u64) -> Result<Arc<Segment>, Error> {
         let salt = rand::rng().random();
         let header = SegmentHeader { id, salt, wall_ms: self.clock.wall_ms(), incarnation: self.incarnation };
-        let segment = Segment::create(&*self.disk, &self.dir, header, size, self.preallocate)?;
+        let segment = Segment::create(&*self.disk, &self.dir, header, size, self.preallocate).inspect_err(|_| {
+            // What there was of it takes room that the state may need; it has no frame and no durable name.
+            let _ = self.disk.remove(&self.dir.join(id.file_name()));
+        })?;
         self.disk.sync_dir(&self.dir).map_err(|source| Error::io("sync the folder", &self.dir, source))?;
         Ok(Arc::new(segment))
     }

@@ -3,6 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::storage::error::is_full;
+
+/// How a full disk reads where a library has made text, or a panic, of the system's error.
+const NO_SPACE: &[&str] = &["No space left on device", "code: 28", "os error 28", "StorageFull", "QuotaExceeded"];
+
 /// An error of the state. Only [`StateError::TooLarge`] and [`StateError::Locked`] leave it usable.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
@@ -45,6 +50,12 @@ pub enum StateError {
         /// The first failure.
         reason: String,
     },
+    /// The disk is full; nothing is damaged by it.
+    #[error("{doing}")]
+    NoSpace {
+        /// What was being done, and what the system said.
+        doing: String,
+    },
     /// The operating system refused.
     #[error("{action}: {source}")]
     Io {
@@ -57,10 +68,18 @@ pub enum StateError {
 
 impl StateError {
     pub(crate) fn damaged(place: impl Into<String>, reason: impl Into<String>) -> Self {
-        StateError::Damaged { place: place.into(), reason: reason.into() }
+        let (place, reason) = (place.into(), reason.into());
+        if NO_SPACE.iter().any(|words| reason.contains(words)) {
+            return StateError::NoSpace { doing: format!("{place}: {reason}") };
+        }
+        StateError::Damaged { place, reason }
     }
 
     pub(crate) fn io(action: impl Into<String>, source: io::Error) -> Self {
-        StateError::Io { action: action.into(), source }
+        let action = action.into();
+        if is_full(&source) || NO_SPACE.iter().any(|words| source.to_string().contains(words)) {
+            return StateError::NoSpace { doing: format!("{action}: {source}") };
+        }
+        StateError::Io { action, source }
     }
 }

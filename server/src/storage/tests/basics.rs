@@ -166,6 +166,30 @@ fn a_failed_flush_ends_writing_but_not_reading() {
 }
 
 #[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    let world = World::new();
+    let engine = world.open();
+    world.disk.inject(crate::storage::disk::Fault::Full(true));
+    let mut kept = 0;
+    let refused = loop {
+        match engine.commit(Txn::put(format!("k{kept}"), "v".repeat(1000)), &Origin::default()) {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::NoSpace { .. }), "{refused}");
+    let status = engine.status();
+    assert!(status.no_room && status.poisoned.is_none());
+    world.disk.inject(crate::storage::disk::Fault::Full(false));
+    put(&engine, "after", "1");
+    assert!(!engine.status().no_room);
+    engine.close();
+    let again = world.open();
+    assert!((0..kept).all(|n| get(&again, &format!("k{n}"), 0).is_some()), "nothing that was acknowledged is lost");
+    assert_eq!(get(&again, "after", 0).as_deref(), Some("1"));
+}
+
+#[test]
 fn many_threads_share_syncs_and_every_answer_is_right() {
     let world = World::new();
     let engine = world.open();
