@@ -193,6 +193,7 @@ fn strategic(
     if let Some(why) = unstructured::misfit(&value, expected.schema) {
         return Ok(Err(why));
     }
+    unstructured::narrow(&mut value, expected.schema);
     if let Some(map) = value.as_object_mut() {
         // The kind is that of the request, whatever the patch says.
         map.insert("apiVersion".to_owned(), expected.api_version.into());

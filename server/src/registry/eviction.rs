@@ -10,6 +10,7 @@ use super::body::{self, Expected};
 use super::current::{Current, ROUNDS_MAX};
 use super::delete::check_preconditions;
 use super::kinds::{covers_pod, goes_free, needs_no_budget, spend_budget};
+use super::schema::json::Node;
 use super::stored::encode;
 use super::update::too_busy;
 use super::{
@@ -20,6 +21,9 @@ use crate::storage::KeyRange;
 
 const EVICTION: Expected<'static> =
     Expected { api_version: "policy/v1", kind: "Eviction", schema: "policy/v1.Eviction", custom: None };
+
+/// The older form, which is read the same (Kubernetes 1.36).
+const EVICTION_BETA: Expected<'static> = Expected { api_version: "policy/v1beta1", ..EVICTION };
 
 /// How a pod may go.
 enum Leave {
@@ -40,7 +44,12 @@ impl Registry {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        let body = body::read(EVICTION, body, options.field_validation)?;
+        let is_beta = Node::parse(body).is_ok_and(|node| match node.get("apiVersion") {
+            Some(Node::String(version)) => version == EVICTION_BETA.api_version,
+            _ => false,
+        });
+        let expected = if is_beta { EVICTION_BETA } else { EVICTION };
+        let body = body::read(expected, body, options.field_validation)?;
         let mut eviction = body.object;
         self.place(target, &mut eviction)?;
         if eviction.name() != target.name {

@@ -76,6 +76,44 @@ fn scalar(value: &Value, wanted: &Type) -> Result<(), String> {
     }
 }
 
+/// Makes the numbers of a value that fits those that its fields can hold, as Go's conversions do: too large ones lose their
+/// upper half.
+pub(super) fn narrow(value: &mut Value, schema_name: &str) {
+    if let Some(place) = schema().find(schema_name) {
+        narrow_to(value, &Type::Struct(place));
+    }
+}
+
+fn narrow_to(value: &mut Value, wanted: &Type) {
+    match (wanted.plain(), value) {
+        (own @ (Type::Int32 | Type::Int64), value @ Value::Number(_)) => {
+            let number = whole(value).unwrap_or(i64::MIN);
+            // The lower half, which is what is wanted.
+            #[allow(clippy::cast_possible_truncation)]
+            let number = if *own == Type::Int32 { i64::from(number as i32) } else { number };
+            *value = number.into();
+        }
+        (Type::Struct(place), Value::Object(map)) => {
+            for field in &schema().get(*place).fields {
+                if let Some(value) = map.get_mut(field.name) {
+                    narrow_to(value, &field.holds);
+                }
+            }
+        }
+        (Type::Map(values), Value::Object(map)) => map.values_mut().for_each(|value| narrow_to(value, values)),
+        (Type::List(items), Value::Array(list)) => list.iter_mut().for_each(|value| narrow_to(value, items)),
+        _ => {}
+    }
+}
+
+/// A number without its fraction; `None` = it is beyond all that fits.
+fn whole(value: &Value) -> Option<i64> {
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    let float = value.as_f64().filter(|float| (-BEYOND..BEYOND).contains(float));
+    #[allow(clippy::cast_possible_truncation)]
+    value.as_i64().or_else(|| float.map(|float| float as i64))
+}
+
 fn kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "invalid",
@@ -92,6 +130,23 @@ fn kind_of(value: &Value) -> &'static str {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn numbers_that_are_too_large_lose_their_upper_half() {
+        for (sent, kept) in [
+            (json!(2_147_483_648_i64), -2_147_483_648_i64),
+            (json!(-2_147_483_649_i64), 2_147_483_647),
+            (json!(9_223_372_036_854_775_808_u64), 0),
+            (json!(2.0), 2),
+            (json!(7), 7),
+        ] {
+            let mut value =
+                json!({"spec": {"replicas": sent, "template": {"spec": {"terminationGracePeriodSeconds": 5}}}});
+            narrow(&mut value, "apps/v1.Deployment");
+            assert_eq!(value["spec"]["replicas"], kept, "{sent}");
+            assert_eq!(value["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 5);
+        }
+    }
 
     #[test]
     fn what_does_not_fit_is_told_in_gos_words() {

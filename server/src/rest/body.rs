@@ -95,20 +95,26 @@ fn media_type(headers: &HeaderMap) -> &str {
     }
 }
 
-/// An object as JSON.
+/// An object as JSON; and each key that stands in its YAML (1.1, the first document) again.
 ///
 /// # Errors
 /// `UnsupportedMediaType`; `BadRequest` for YAML that is none.
-pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> Result<Bytes, Status> {
+pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> Result<(Bytes, Vec<String>), Status> {
     match media_type(headers) {
-        "application/json" => Ok(bytes),
-        "application/yaml" => from_yaml(&bytes),
+        "application/json" => Ok((bytes, Vec::new())),
+        "application/yaml" => {
+            let document = read_yaml(&bytes)
+                .map_err(|why| Status::bad_request(format!("error converting YAML to JSON: {why}")))?;
+            Ok((json_of(document.value), document.repeated))
+        }
         _ if kind.extension.is_some() => {
             let message = "the body of the request was in an unknown format - accepted media types include: \
                            application/json, application/yaml";
             Err(Status::new(Reason::UnsupportedMediaType, message))
         }
-        "application/vnd.kubernetes.protobuf" => Ok(Registry::from_protobuf(kind, &bytes)?.to_string().into()),
+        "application/vnd.kubernetes.protobuf" => {
+            Ok((Registry::from_protobuf(kind, &bytes)?.to_string().into(), Vec::new()))
+        }
         _ => {
             let message = "the body of the request was in an unknown format - accepted media types include: \
                            application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -130,16 +136,6 @@ pub(super) fn patch_kind(kind: &'static Kind, headers: &HeaderMap) -> Result<Pat
         _ if kind.extension.is_some() => Err(Registry::unsupported_custom_patch()),
         _ => Err(Status::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
     }
-}
-
-/// YAML (1.1, the first document) as JSON.
-///
-/// # Errors
-/// `BadRequest`.
-pub(super) fn from_yaml(bytes: &[u8]) -> Result<Bytes, Status> {
-    let document =
-        read_yaml(bytes).map_err(|why| Status::bad_request(format!("error converting YAML to JSON: {why}")))?;
-    Ok(json_of(document.value))
 }
 
 /// What an apply wants, as JSON; and each key that stands there again.
@@ -178,7 +174,7 @@ pub(super) fn delete_options(
     if bytes.is_empty() {
         return query.delete_options();
     }
-    Registry::read_delete_options(&object(kind, headers, bytes)?)
+    Registry::read_delete_options(&object(kind, headers, bytes)?.0)
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use axum::extract::Request;
 use axum::response::Response;
-use http::StatusCode;
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use listwatch_proto::resource::Status;
 use serde_json::json;
 
@@ -12,7 +13,9 @@ use super::list::{one, page_of};
 use super::negotiate::{self, Encoding, Form};
 use super::query::Query;
 use super::table::Carried;
-use crate::registry::{Deleted, FieldValidation, Patch, PatchKind, Registry, RequestContext, Target, Written};
+use crate::registry::{
+    Deleted, FieldValidation, Patch, PatchKind, Registry, RequestContext, Target, WriteOptions, Written,
+};
 
 /// A request on one object, as far as the verbs need it.
 pub(super) struct Ask<'a> {
@@ -37,17 +40,35 @@ impl Ask<'_> {
     pub(super) async fn create(&self, request: Request) -> Result<Response, Status> {
         let options = self.query.write_options("CreateOptions")?;
         let headers = request.headers().clone();
-        let json = body::object(self.target.kind, &headers, body::bytes(request).await?)?;
-        let written = self.registry.create(self.context, self.target, &json, &options).await?;
+        let (json, repeated) = self.sent(&headers, body::bytes(request).await?, &options)?;
+        let written = self.registry.create(self.context, self.target, &json, &options).await;
+        let written = warned(written, repeated)?;
         self.written(&written, StatusCode::CREATED)
     }
 
     pub(super) async fn update(&self, request: Request) -> Result<Response, Status> {
         let options = self.query.write_options("UpdateOptions")?;
         let headers = request.headers().clone();
-        let json = body::object(self.target.kind, &headers, body::bytes(request).await?)?;
-        let written = self.registry.update(self.context, self.target, &json, &options).await?;
+        let (json, repeated) = self.sent(&headers, body::bytes(request).await?, &options)?;
+        let written = self.registry.update(self.context, self.target, &json, &options).await;
+        let written = warned(written, repeated)?;
         self.written(&written, if written.created { StatusCode::CREATED } else { StatusCode::OK })
+    }
+
+    /// The body of a create or an update as JSON, and what to warn of: keys that stand there again.
+    fn sent(&self, headers: &HeaderMap, bytes: Bytes, options: &WriteOptions) -> Result<(Bytes, Vec<String>), Status> {
+        let kind = self.target.kind;
+        let (json, repeated) = body::object(kind, headers, bytes)?;
+        match options.field_validation {
+            FieldValidation::Strict if !repeated.is_empty() => Err(Status::bad_request(format!(
+                "{0} in version {1:?} cannot be handled as a {0}: strict decoding error: yaml: unmarshal errors:\n  {2}",
+                kind.kind,
+                kind.version,
+                repeated.join("\n  ")
+            ))),
+            FieldValidation::Ignore => Ok((json, Vec::new())),
+            _ => Ok((json, repeated)),
+        }
     }
 
     pub(super) async fn patch(&self, request: Request) -> Result<Response, Status> {
@@ -71,14 +92,7 @@ impl Ask<'_> {
         // For any other form it may not even be said.
         let force = if kind == PatchKind::Apply { self.query.force() } else { self.query.flag("force").is_some() };
         let patch = Patch { kind, body: bytes, force };
-        let mut written = match self.registry.patch(self.context, self.target, &patch, &options).await {
-            Ok(written) => written,
-            Err(mut status) => {
-                status.warnings.splice(0..0, repeated);
-                return Err(status);
-            }
-        };
-        written.warnings.splice(0..0, repeated);
+        let written = warned(self.registry.patch(self.context, self.target, &patch, &options).await, repeated)?;
         self.written(&written, if written.created { StatusCode::CREATED } else { StatusCode::OK })
     }
 
@@ -126,6 +140,20 @@ impl Ask<'_> {
         let mut response = one(self.registry, &written.object, self.form, self.carried, code)?;
         answer::warn(&mut response, &written.warnings);
         Ok(response)
+    }
+}
+
+/// The outcome of a write, with what was to warn of before it.
+fn warned(outcome: Result<Written, Status>, before: Vec<String>) -> Result<Written, Status> {
+    match outcome {
+        Ok(mut written) => {
+            written.warnings.splice(0..0, before);
+            Ok(written)
+        }
+        Err(mut status) => {
+            status.warnings.splice(0..0, before);
+            Err(status)
+        }
     }
 }
 

@@ -65,7 +65,7 @@ impl Query {
 
     pub(super) fn int(&self, name: &str) -> Result<Option<i64>, Status> {
         match self.given(name) {
-            None | Some("") => Ok(None),
+            None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
                 Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_words(&error)))
             }),
@@ -109,7 +109,7 @@ impl Query {
         }))
     }
 
-    /// The time that a client gives a request, in Go's words for durations: `5s`, `1m30s`.
+    /// The time that a client gives a request, in Go's words for durations: `5s`, `1m30s`; less than nothing is nothing.
     ///
     /// # Errors
     /// `BadRequest` for what is none.
@@ -118,7 +118,9 @@ impl Query {
             "" => Ok(None),
             text => match go_duration(text) {
                 Some(duration) => Ok(Some(duration)),
-                None => Err(Status::bad_request("invalid timeout specified in the request URL")),
+                None => Err(Status::bad_request(format!(
+                    "invalid timeout specified in the request URL - time: invalid duration {text:?}"
+                ))),
             },
         }
     }
@@ -281,6 +283,8 @@ fn revision(text: &str) -> Result<i64, String> {
 fn go_duration(text: &str) -> Option<Duration> {
     const UNITS: &[(&str, f64)] =
         &[("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let is_below_zero = text.starts_with('-');
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
     if text == "0" {
         return Some(Duration::ZERO);
     }
@@ -293,7 +297,11 @@ fn go_duration(text: &str) -> Option<Duration> {
         seconds += number.parse::<f64>().ok()? * UNITS.iter().find(|(name, _)| *name == unit)?.1;
         rest = behind;
     }
-    (!text.is_empty()).then(|| Duration::try_from_secs_f64(seconds).ok()).flatten()
+    if text.is_empty() {
+        return None;
+    }
+    let whole = Duration::try_from_secs_f64(seconds).ok()?;
+    Some(if is_below_zero { Duration::ZERO } else { whole })
 }
 
 fn go_words(error: &std::num::ParseIntError) -> &'static str {
@@ -358,8 +366,12 @@ mod tests {
         assert_eq!(timeout("timeout=5s"), Ok(Some(Duration::from_secs(5))));
         assert_eq!(timeout("timeout=1m1.5s"), Ok(Some(Duration::from_millis(61_500))));
         assert_eq!(timeout("timeout=0"), Ok(Some(Duration::ZERO)));
-        for wrong in ["5", "s", "-5s", "5x", "1e9999h"] {
-            let refused = Err("invalid timeout specified in the request URL".to_owned());
+        for text in ["-5s", "-0", "-1h30m"] {
+            assert_eq!(timeout(&format!("timeout={text}")), Ok(Some(Duration::ZERO)), "{text}");
+        }
+        for wrong in ["5", "s", "-", "--5s", "5x", "1e9999h"] {
+            let message = "invalid timeout specified in the request URL - time: invalid duration";
+            let refused = Err(format!("{message} {wrong:?}"));
             assert_eq!(timeout(&format!("timeout={wrong}")), refused, "{wrong}");
         }
     }
@@ -386,6 +398,7 @@ mod tests {
              \"Exact\", \"NotOlderThan\", \"\"]"
         );
         assert_eq!(refused("limit=x"), "strconv.ParseInt: parsing \"x\": invalid syntax");
+        assert_eq!(refused("limit="), "strconv.ParseInt: parsing \"\": invalid syntax");
         assert_eq!(
             refused("resourceVersion=-1"),
             "invalid resource version: resourceVersion: Invalid value: \"-1\": strconv.ParseUint: parsing \"-1\": invalid \

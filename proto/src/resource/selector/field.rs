@@ -24,7 +24,10 @@ impl FieldSelector {
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
             let (path, value, equal) = term(part)
                 .ok_or_else(|| SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'")))?;
-            terms.push((path.to_owned(), unescape(value)?, equal));
+            // Nothing that must, or must not, be nothing is no condition (apimachinery).
+            if !path.is_empty() || !value.is_empty() {
+                terms.push((path.to_owned(), unescape(value)?, equal));
+            }
         }
         Ok(FieldSelector { terms })
     }
@@ -117,6 +120,9 @@ mod tests {
         assert_eq!(selector.pinned("spec.nodeName"), Some(""));
         // A path may be empty: that it is none of the kind's is for the registry to say.
         assert_eq!(FieldSelector::parse("=b").map(|s| s.terms), Ok(vec![(String::new(), "b".to_owned(), true)]));
+        for nothing in ["=", "==", "!=", ",=,"] {
+            assert_eq!(FieldSelector::parse(nothing).map(|s| s.is_empty()), Ok(true), "{nothing}");
+        }
     }
 
     #[test]

@@ -213,7 +213,7 @@ impl Items {
         element::keyed(item, &keys, |key| match self.of {
             Of::Type(of) => {
                 let Type::Struct(place) = of.plain() else { return None };
-                serde_json::from_str(declared(schema().get(*place), key)?.default).ok()
+                declared(schema().get(*place), key)?.unsaid()
             }
             Of::Schema(of) => of.properties.get(key)?.default.clone(),
             Of::Anything => None,

@@ -22,15 +22,36 @@ pub(crate) enum Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Reads JSON text; the error says what is wrong where.
+    /// Reads JSON text; the error says what is wrong where. Each byte that is no UTF-8, and each half of a surrogate pair,
+    /// is read as U+FFFD, as Go reads it.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Node<'a>, String> {
-        let text = std::str::from_utf8(text).map_err(|e| format!("invalid UTF-8 at byte {}", e.valid_up_to()))?;
+        match std::str::from_utf8(text) {
+            Ok(text) => Node::parse_text(text),
+            Err(_) => Ok(Node::parse_text(&mended(text))?.into_owned()),
+        }
+    }
+
+    fn parse_text(text: &'a str) -> Result<Node<'a>, String> {
         let mut reader = Reader { text, at: 0 };
         let node = reader.value(0)?;
         reader.space();
         match reader.peek() {
             None => Ok(node),
             Some(byte) => Err(reader.unexpected(byte, "after top-level value")),
+        }
+    }
+
+    fn into_owned(self) -> Node<'static> {
+        let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
+        match self {
+            Node::Null => Node::Null,
+            Node::Bool(own) => Node::Bool(own),
+            Node::Number(text) => Node::Number(owned(text)),
+            Node::String(text) => Node::String(owned(text)),
+            Node::Array(items) => Node::Array(items.into_iter().map(Node::into_owned).collect()),
+            Node::Object(fields) => {
+                Node::Object(fields.into_iter().map(|(key, own)| (owned(key), own.into_owned())).collect())
+            }
         }
     }
 
@@ -79,6 +100,46 @@ impl<'a> Node<'a> {
             Node::Object(_) => "object",
         }
     }
+}
+
+/// Bytes as text, with U+FFFD for each byte that is no UTF-8.
+fn mended(mut bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    while !bytes.is_empty() {
+        let valid = match std::str::from_utf8(bytes) {
+            Ok(rest) => rest,
+            Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).expect("it is valid so far"),
+        };
+        text.push_str(valid);
+        bytes = &bytes[valid.len()..];
+        if let Some(rest) = bytes.get(1..) {
+            text.push(char::REPLACEMENT_CHARACTER);
+            bytes = rest;
+        }
+    }
+    text
+}
+
+/// A string literal with U+FFFD for each half of a surrogate pair that stands alone.
+fn paired(literal: &str) -> String {
+    let unit = |rest: &str| rest.strip_prefix("\\u").and_then(|rest| u16::from_str_radix(rest.get(..4)?, 16).ok());
+    let (mut text, mut rest) = (String::with_capacity(literal.len()), literal);
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = match unit(rest) {
+            Some(0xd800..=0xdbff) if unit(&rest[6..]).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => 12,
+            Some(0xd800..=0xdfff) => {
+                text.push(char::REPLACEMENT_CHARACTER);
+                rest = &rest[6..];
+                continue;
+            }
+            _ => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+        };
+        text.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    text + rest
 }
 
 struct Reader<'a> {
@@ -217,7 +278,8 @@ impl<'a> Reader<'a> {
             return Ok(Cow::Borrowed(&self.text[start + 1..self.at - 1]));
         }
         let literal = self.text.get(start..self.at).ok_or("unexpected end of JSON input")?;
-        serde_json::from_str(literal).map(Cow::Owned).map_err(|_| format!("invalid string literal {literal}"))
+        let read = serde_json::from_str(literal).or_else(|_| serde_json::from_str(&paired(literal)));
+        read.map(Cow::Owned).map_err(|_| format!("invalid string literal {literal}"))
     }
 
     fn number(&mut self) -> Result<Node<'a>, String> {
@@ -256,7 +318,18 @@ mod tests {
         {
             assert!(Node::parse(text.as_bytes()).is_err(), "{text}");
         }
-        assert!(Node::parse(b"\"\xff\"").is_err());
+    }
+
+    #[test]
+    fn what_is_no_unicode_is_replaced_as_go_does() {
+        let read = |text: &[u8]| Node::parse(text).map(|node| node.to_value());
+        assert_eq!(read(b"\"x\xffy\""), Ok("x\u{fffd}y".into()));
+        assert_eq!(read(b"\"\xe2\x82y\xed\xa0\x80q\""), Ok("\u{fffd}\u{fffd}y\u{fffd}\u{fffd}\u{fffd}q".into()));
+        assert_eq!(read(br#""\ud800y\udc00\ud800""#), Ok("\u{fffd}y\u{fffd}\u{fffd}".into()));
+        assert_eq!(read(br#""\ud83d\ude00\ud83d\\ude00""#), Ok("\u{1f600}\u{fffd}\\ude00".into()));
+        assert!(read(b"\xff").is_err());
+        assert!(read(br#""\ud8""#).is_err());
+        assert!(read(b"\"\\u12\xff4\"").is_err());
     }
 
     proptest! {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::table::{Field, Omission, Other, Struct, Type, schema};
+use super::table::{Field, Other, Struct, Type, schema};
 use super::words::Words;
 
 /// `io.k8s.api.core.v1.Pod` of `core/v1.Pod`.
@@ -102,12 +102,7 @@ impl Made<'_> {
     fn property(&mut self, of: &str, field: &Field) -> Value {
         let told = self.words.field(of, field.name);
         let mut property = self.of(&field.holds, told.and_then(|told| told.refers));
-        let default = match serde_json::from_str::<Value>(field.default) {
-            Ok(default) => Some(default),
-            Err(_) if field.pointer => None,
-            Err(_) => empty(&field.holds)
-                .filter(|_| field.omission == Omission::Never || matches!(field.holds.plain(), Type::Struct(_))),
-        };
+        let default = field.unsaid();
         let mut beside = extensions(field);
         if let Some(told) = told {
             if !told.description.is_empty() {
@@ -170,7 +165,7 @@ impl Made<'_> {
     /// What a list or a map holds.
     fn inner(&mut self, holds: &Type, any: Option<&'static str>) -> Value {
         let mut inner = self.of(holds, any);
-        if let Some(default) = empty(holds) {
+        if let Some(default) = holds.empty() {
             if inner.get("$ref").is_some() {
                 inner = json!({"allOf": [inner]});
             }
@@ -187,18 +182,6 @@ fn reference(name: &str) -> Value {
 fn describe(schema: &mut Value, description: &str) {
     if !description.is_empty() {
         schema["description"] = description.into();
-    }
-}
-
-/// What Go has where nothing is said; `None` = nothing either.
-fn empty(holds: &Type) -> Option<Value> {
-    match holds.plain() {
-        Type::String => Some("".into()),
-        Type::Bool => Some(false.into()),
-        Type::Int32 | Type::Int64 | Type::Float64 => Some(0.into()),
-        Type::Duration => Some(0.into()),
-        Type::Struct(_) => Some(json!({})),
-        _ => None,
     }
 }
 

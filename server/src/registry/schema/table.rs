@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use serde_json::{Value, json};
+
 const TABLES: &[&str] = &[
     include_str!("tables/meta_v1.txt"),
     include_str!("tables/core_v1.txt"),
@@ -71,6 +73,21 @@ pub(crate) struct Field {
     pub(crate) default: &'static str,
     /// Whether documents say that it must be there.
     pub(crate) required: bool,
+}
+
+impl Field {
+    /// What stands for it where nothing is said: the declared default, or what Go has in a field that is never left out
+    /// (kube-openapi in Kubernetes 1.36).
+    pub(crate) fn unsaid(&self) -> Option<Value> {
+        match serde_json::from_str(self.default) {
+            Ok(default) => Some(default),
+            Err(_) if self.pointer => None,
+            Err(_) => self
+                .holds
+                .empty()
+                .filter(|_| self.omission == Omission::Never || matches!(self.holds.plain(), Type::Struct(_))),
+        }
+    }
 }
 
 /// When a field is left out of JSON.
@@ -297,6 +314,17 @@ impl Known<'_> {
 }
 
 impl Type {
+    /// What Go has where nothing is said; `None` = nothing either.
+    pub(crate) fn empty(&self) -> Option<Value> {
+        match self.plain() {
+            Type::String => Some("".into()),
+            Type::Bool => Some(false.into()),
+            Type::Int32 | Type::Int64 | Type::Float64 | Type::Duration => Some(0.into()),
+            Type::Struct(_) => Some(json!({})),
+            _ => None,
+        }
+    }
+
     /// As Go prints it in a message: `[]v1.Toleration`, `map[string]string`.
     pub(crate) fn go_name(&self) -> String {
         match self {

@@ -74,6 +74,22 @@ async fn an_eviction_spends_the_budget_and_tells_why_the_pod_goes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_eviction_of_the_older_form_is_taken() {
+    let bed = bed();
+    bed.running("x", true).await;
+    let target = pod("x").with_subresource("eviction");
+    let ask = |version: &str| {
+        json!({"apiVersion": version, "kind": "Eviction", "metadata": {"name": "x"}}).to_string().into_bytes()
+    };
+    let options = WriteOptions { dry_run: true, ..WriteOptions::default() };
+    for version in ["policy/v1", "policy/v1beta1"] {
+        bed.registry.create(&me(), &target, &ask(version), &options).await.expect(version);
+    }
+    let refused = bed.registry.create(&me(), &target, &ask("policy/v2"), &options).await.expect_err("unknown");
+    assert_eq!(refused.code, 400, "{}", refused.message);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_wrong_uid_spends_nothing() {
     let bed = bed();
     bed.running("x", true).await;
