@@ -122,3 +122,55 @@ fn through_kubectl(shell: &Shell) {
     // Newer clients name the namespace behind it.
     assert!(shell.run(&["delete", "widget", "red"]).starts_with("widget.stable.example.com \"red\" deleted"));
 }
+
+/// A ConfigMap, or a widget, that belongs to an object.
+fn owned(api_version: &str, kind: &str, name: &str, owner: (&str, &str, &str, &str)) -> String {
+    let (owner_version, owner_kind, owner_name, uid) = owner;
+    let reference = format!(
+        "{{apiVersion: {owner_version}, kind: {owner_kind}, name: {owner_name}, uid: {uid}, blockOwnerDeletion: true}}"
+    );
+    let spec = if kind == "Widget" { "spec: {size: 1}\n" } else { "" };
+    format!(
+        "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: {name}, ownerReferences: [{reference}]}}\n{spec}---\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_custom_resources_own_goes_with_them() {
+    const WIDGET: &str = "stable.example.com/v1";
+    let shell = Shell::start_lw(&["--nodes", "0"]).expect("a cluster");
+    let uid = |what: &[&str]| shell.run(&[&["get"], what, &["-o", "jsonpath={.metadata.uid}"]].concat());
+    shell.apply(DEFINITION);
+    shell.apply(&[widget("a", "{size: 1}"), widget("b", "{size: 1}"), widget("c", "{size: 1}")].join("---\n"));
+    let (a, b, c) = (uid(&["widget", "a"]), uid(&["widget", "b"]), uid(&["widget", "c"]));
+    shell.apply(&owned("v1", "ConfigMap", "of-a", (WIDGET, "Widget", "a", &a)));
+    let of_a = uid(&["cm", "of-a"]);
+    // A chain: a widget owns a ConfigMap, which owns a widget.
+    shell.apply(&owned(WIDGET, "Widget", "last", ("v1", "ConfigMap", "of-a", &of_a)));
+    shell.apply(&owned("v1", "ConfigMap", "of-b", (WIDGET, "Widget", "b", &b)));
+    shell.apply(&owned("v1", "ConfigMap", "of-c", (WIDGET, "Widget", "c", &c)));
+    let names = || shell.run(&["get", "widgets,cm", "-o", "name"]);
+
+    shell.run(&["delete", "widget", "a", "--cascade=foreground"]);
+    shell.run(&["delete", "widget", "b", "--cascade=orphan"]);
+    eventually(LIMIT, "the chain is gone, the orphan is free", || async {
+        let (left, owners) = (names(), shell.run(&["get", "cm", "of-b", "-o", "jsonpath={.metadata.ownerReferences}"]));
+        let gone = ["widget.stable.example.com/a", "configmap/of-a", "widget.stable.example.com/last"];
+        let is_done = gone.iter().all(|name| !left.lines().any(|line| line == *name)) && owners.is_empty();
+        if is_done { Ok(()) } else { Err(format!("{left}\n{owners}")) }
+    })
+    .await;
+    assert!(names().contains("configmap/of-c"), "its owner is there: {}", names());
+
+    // While nobody looks: the collector finds at its next start what is left over.
+    shell.cluster.order(&["stop", "controller-manager"]).expect("stopped");
+    shell.run(&["delete", "widget", "c"]);
+    assert!(names().contains("configmap/of-c"));
+    shell.cluster.order(&["start", "controller-manager"]).expect("started");
+    eventually(LIMIT, "what was left over is gone", || async {
+        let left = names();
+        if left.contains("configmap/of-c") { Err(left) } else { Ok(()) }
+    })
+    .await;
+    assert!(names().contains("configmap/of-b"), "{}", names());
+}

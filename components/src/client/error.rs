@@ -43,6 +43,9 @@ pub enum Error {
     /// The write was not sent: this process may have lost the Lease by which it leads.
     #[error("not written: the lease of this leader may have run out")]
     NotLeading,
+    /// The server serves no such kind, or no longer: nothing can be said about its objects.
+    #[error("the server does not serve {0}")]
+    NotServed(String),
     /// The answer breaks the contract (a part that must be there is missing).
     #[error("the server's answer lacks {0}")]
     Incomplete(&'static str),
@@ -130,7 +133,11 @@ impl Error {
             Error::Status(status) => {
                 matches!(status.reason, Reason::Timeout | Reason::TooManyRequests | Reason::ServiceUnavailable)
             }
-            Error::Decode { .. } | Error::Encode(_) | Error::NotLeading | Error::Incomplete(_) => false,
+            Error::Decode { .. }
+            | Error::Encode(_)
+            | Error::NotLeading
+            | Error::NotServed(_)
+            | Error::Incomplete(_) => false,
         }
     }
 }

@@ -100,6 +100,11 @@ fn informer<T: Decode + Owned>(
     Informer::with(client, kind, ReflectorConfig::default(), index(builder))
 }
 
+/// A feeder of a kind that is defined while the program runs.
+pub fn custom_informer(client: &Client, kind: &'static Kind) -> Informer<Bare> {
+    informer(client, kind, |index| index)
+}
+
 fn orphan<T: Owned>(cached: &Cached<T>) -> Option<String> {
     let managed = cached.object.owners().iter().any(|owner| owner.controller == Some(true));
     (!managed).then(|| cached.key.namespace.clone())

@@ -8,7 +8,7 @@
 //!
 //! In reading order: [`pod`], [`node`], [`bare`] (what is cached), [`owned`], [`caches`], [`ownership`]; then [`replica_set`], [`deployment`],
 //! [`node_lifecycle`], [`taint_eviction`], [`pod_gc`], [`disruption`], [`garbage_collector`], [`namespace`], [`resource_quota`],
-//! [`service_account`], [`root_ca`], [`role_aggregation`]; [`program`] puts them together.
+//! [`service_account`], [`root_ca`], [`role_aggregation`]; `custom_kinds` follows what is defined meanwhile; [`program`] puts them together.
 
 pub mod bare;
 pub mod node;
@@ -33,6 +33,7 @@ pub mod root_ca;
 pub mod service_account;
 pub mod taint_eviction;
 
+mod custom_kinds;
 mod program;
 mod wiring;
 #[cfg(test)]

@@ -100,6 +100,8 @@ pub trait Members: Send + Sync {
     fn get(&self, key: &ObjectKey) -> Option<Known>;
     /// Those that name this uid as an owner.
     fn owned_by(&self, uid: &str) -> Vec<Known>;
+    /// Those that name an owner of this kind, in any of its versions; looks at all of them.
+    fn owned_by_kind(&self, kind: &Kind) -> Vec<ObjectKey>;
     /// Whether there is one of this uid; looks at all of them.
     fn has_uid(&self, uid: &str) -> bool;
     /// Waits until everything up to a revision is shown.
@@ -113,6 +115,17 @@ impl<T: Owned> Members for Store<T> {
 
     fn owned_by(&self, uid: &str) -> Vec<Known> {
         Store::owned_by(self, uid).iter().map(|cached| known(cached)).collect()
+    }
+
+    fn owned_by_kind(&self, kind: &Kind) -> Vec<ObjectKey> {
+        let names_it = |owner: &OwnerReference| {
+            owner.kind == kind.kind && owner.api_version.split_once('/').map_or("", |(group, _)| group) == kind.group
+        };
+        let all = self.list();
+        all.iter()
+            .filter(|cached| cached.object.owners().iter().any(names_it))
+            .map(|cached| cached.key.clone())
+            .collect()
     }
 
     fn has_uid(&self, uid: &str) -> bool {

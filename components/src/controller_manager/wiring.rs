@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use listwatch_proto::resource::{Object, ObjectKey};
+use listwatch_proto::resource::{Kind, Object, ObjectKey};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::caches::{BY_NODE, Caches, Informers, kind};
+use super::custom_kinds::CustomKinds;
 use super::deployment::{DeploymentReconciler, deployments_of};
 use super::disruption::{DisruptionReconciler, StaleDisruptionReconciler, covers};
 use super::garbage_collector::{GarbageCollector, Graph, changed, removed};
@@ -50,6 +51,7 @@ pub(super) struct Controllers {
     disruption: Controller<DisruptionReconciler>,
     stale_disruption: Controller<StaleDisruptionReconciler>,
     collectors: Vec<Controller<GarbageCollector>>,
+    custom_kinds: Option<CustomKinds>,
 }
 
 type Keys = RateLimitedQueue<ObjectKey>;
@@ -135,6 +137,7 @@ impl Controllers {
                 &caches,
             ),
             collectors: Vec::new(),
+            custom_kinds: None,
         };
         controllers.node_lifecycle.reconciler().connect(controllers.node_lifecycle.queue());
         controllers.hook_workloads(informers, &caches);
@@ -337,11 +340,11 @@ impl Controllers {
     fn with_collectors(mut self, tools: Tools, informers: &mut Informers, caches: &Caches) -> Self {
         let mut graph = Graph::builder();
         for (kind, members) in caches.members() {
-            let collector = controller("garbage-collector", GarbageCollector::new(kind), caches);
-            let collector = collector.workers(COLLECTOR_WORKERS);
+            let collector = collector(kind, caches);
             graph.add(kind, members, collector.queue());
             self.collectors.push(collector);
         }
+        let client = tools.client.clone();
         let graph = graph.build(tools);
         for collector in &self.collectors {
             collector.reconciler().connect(graph.clone());
@@ -355,6 +358,7 @@ impl Controllers {
         hook_graph(&mut informers.quotas, &graph);
         hook_graph(&mut informers.budgets, &graph);
         informers.others.iter_mut().for_each(|other| hook_graph(other, &graph));
+        self.custom_kinds = Some(CustomKinds::new(&client, graph, informers));
         self
     }
 
@@ -377,6 +381,9 @@ impl Controllers {
         tasks.spawn(self.stale_disruption.run(stop.clone()));
         for collector in self.collectors {
             tasks.spawn(collector.run(stop.clone()));
+        }
+        if let Some(custom_kinds) = self.custom_kinds {
+            tasks.spawn(custom_kinds.run(stop.clone()));
         }
         while tasks.join_next().await.is_some() {}
     }
@@ -434,7 +441,12 @@ fn hook_counted<T: Owned + crate::client::Decode>(
     });
 }
 
-fn hook_graph<T: Owned + crate::client::Decode>(informer: &mut Informer<T>, graph: &Graph) {
+/// A collector of a kind; it is connected to the graph before it runs.
+pub(super) fn collector(kind: &'static Kind, caches: &Caches) -> Controller<GarbageCollector> {
+    controller("garbage-collector", GarbageCollector::new(kind), caches).workers(COLLECTOR_WORKERS)
+}
+
+pub(super) fn hook_graph<T: Owned + crate::client::Decode>(informer: &mut Informer<T>, graph: &Graph) {
     let (graph, kind) = (graph.clone(), informer.kind());
     informer.on_change(move |change| match change {
         Change::Added(object) => changed(&graph, kind, None, &known(object)),

@@ -19,6 +19,9 @@ use super::{EventType, Recorder, SlotLock, SlotLockError};
 use crate::client::{Api, Cached, Client, Error, Fence};
 use crate::clock::{SharedClock, timer_now};
 
+/// How often the lease is tried to be given back: once, and again for the renewal that was under way.
+const RELEASE_TRIES: usize = 3;
+
 /// Waits between tries are longer by up to this part, so that candidates do not meet (upstream's number).
 const JITTER: f64 = 1.2;
 /// How often a candidate looks whether the lock of its slot has become free: a local call of microseconds.
@@ -387,16 +390,27 @@ impl LeaderElection {
         lease
     }
 
-    /// Gives the Lease back: the next candidate need not wait.
+    /// Gives the Lease back: the next candidate need not wait. A renewal that was under way when the end came may have
+    /// written it after it was last seen; it is ours all the same.
     async fn release(&mut self) {
-        let Some(observed) = self.observed.take().filter(|o| holder(&o.lease) == self.config.identity) else { return };
-        let mut lease = self.claim(Some(&observed.lease));
-        if let Some(spec) = &mut lease.spec {
-            spec.holder_identity = Some(String::new());
-            spec.lease_duration_seconds = Some(1);
-        }
-        if let Err(error) = self.api.update(&lease).await {
+        let Some(mut observed) = self.observed.take().filter(|o| holder(&o.lease) == self.config.identity) else {
+            return;
+        };
+        for _ in 0..RELEASE_TRIES {
+            let mut lease = self.claim(Some(&observed.lease));
+            if let Some(spec) = &mut lease.spec {
+                spec.holder_identity = Some(String::new());
+                spec.lease_duration_seconds = Some(1);
+            }
+            let Err(error) = self.api.update(&lease).await else { break };
             tracing::debug!(lease = self.config.name, %error, "the lease was not given back");
+            if !error.is_conflict() {
+                break;
+            }
+            match self.api.get_opt(&observed.lease.key).await {
+                Ok(Some(now)) if holder(&now) == self.config.identity => observed.lease = now,
+                _ => break,
+            }
         }
         self.observed = Some(observed);
     }

@@ -247,6 +247,11 @@ impl Kind {
         self.storage == Storage::Own
     }
 
+    /// Whether objects of both are the same objects, whatever the versions.
+    pub fn is_same_resource(&self, other: &Kind) -> bool {
+        (self.group, self.plural) == (other.group, other.plural)
+    }
+
     /// Whether it has this subresource.
     pub fn has_subresource(&self, subresource: &str) -> bool {
         self.subresources.contains(&subresource)

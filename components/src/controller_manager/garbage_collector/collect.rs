@@ -82,7 +82,9 @@ pub(super) async fn collect<W: World + ?Sized>(
 /// What an owner holds: the objects whose reference really means it.
 fn held<W: World + ?Sized>(world: &W, kind: &'static Kind, owner: &Known) -> Vec<(&'static Kind, Known, bool)> {
     let means = |dependent: &Known, reference: &OwnerReference| {
-        reference.uid == owner.uid && place(&dependent.key, reference) == Place::At(kind, owner.key.clone())
+        let meant = place(&dependent.key, reference);
+        reference.uid == owner.uid
+            && matches!(meant, Place::At(of, key) if of.is_same_resource(kind) && key == owner.key)
     };
     let of = |(kind, dependent): (&'static Kind, Known)| {
         let references: Vec<_> = dependent.owners.iter().filter(|reference| means(&dependent, reference)).collect();

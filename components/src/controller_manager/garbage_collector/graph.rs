@@ -1,14 +1,18 @@
 //! Who owns what, over all caches; the collector's world as it is.
 //!
-//! Invariant: the graph is nothing of its own; it is the caches' owner indices, asked kind by kind.
+//! Invariants: the graph is nothing of its own; it is the caches' owner indices, asked kind by kind. Kinds that are defined
+//! while it is in use come and go; what a kind that is no longer served would say is not waited for, and that the server
+//! does not find an object of it proves nothing.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use listwatch_proto::resource::{Kind, Object, ObjectKey, OwnerReference};
+use listwatch_proto::resource::{KINDS, Kind, Object, ObjectKey, OwnerReference};
+use parking_lot::RwLock;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::World;
 use super::absent::Absent;
@@ -21,6 +25,14 @@ struct Entry {
     kind: &'static Kind,
     members: Arc<dyn Members>,
     queue: RateLimitedQueue<ObjectKey>,
+    /// The kind is no longer served.
+    gone: CancellationToken,
+}
+
+impl Entry {
+    fn new(kind: &'static Kind, members: Arc<dyn Members>, queue: RateLimitedQueue<ObjectKey>) -> Arc<Self> {
+        Arc::new(Entry { kind, members, queue, gone: CancellationToken::new() })
+    }
 }
 
 /// All kinds that may own or be owned. Clones are the same graph.
@@ -29,23 +41,23 @@ pub struct Graph(Arc<Shared>);
 
 struct Shared {
     tools: Tools,
-    entries: Vec<Entry>,
+    entries: RwLock<Vec<Arc<Entry>>>,
     absent: Absent,
 }
 
 /// Makes a [`Graph`].
 #[derive(Default)]
-pub struct GraphBuilder(Vec<Entry>);
+pub struct GraphBuilder(Vec<Arc<Entry>>);
 
 impl GraphBuilder {
     /// Adds a kind, with the queue of its collector.
     pub fn add(&mut self, kind: &'static Kind, members: Arc<dyn Members>, queue: RateLimitedQueue<ObjectKey>) {
-        self.0.push(Entry { kind, members, queue });
+        self.0.push(Entry::new(kind, members, queue));
     }
 
     /// The graph.
     pub fn build(self, tools: Tools) -> Graph {
-        Graph(Arc::new(Shared { tools, entries: self.0, absent: Absent::default() }))
+        Graph(Arc::new(Shared { tools, entries: RwLock::new(self.0), absent: Absent::default() }))
     }
 }
 
@@ -55,8 +67,41 @@ impl Graph {
         GraphBuilder::default()
     }
 
-    fn entry(&self, kind: &Kind) -> Option<&Entry> {
-        self.0.entries.iter().find(|entry| entry.kind == kind)
+    /// Adds a kind that has come to be served, with the queue of its collector.
+    pub fn add(&self, kind: &'static Kind, members: Arc<dyn Members>, queue: RateLimitedQueue<ObjectKey>) {
+        self.0.entries.write().push(Entry::new(kind, members, queue));
+    }
+
+    /// Takes a kind out that is no longer served.
+    pub fn remove(&self, kind: &Kind) {
+        self.0.entries.write().retain(|entry| {
+            let stays = entry.kind != kind;
+            if !stays {
+                entry.gone.cancel();
+            }
+            stays
+        });
+    }
+
+    /// Has everything looked at whose owner is of this kind: until now nobody could say whether it is there.
+    pub fn enqueue_owned_by_kind(&self, kind: &Kind) {
+        for entry in self.0.entries.read().iter() {
+            entry.members.owned_by_kind(kind).into_iter().for_each(|key| entry.queue.add(key));
+        }
+    }
+
+    /// The objects of a kind are the same in all its versions.
+    fn entry(&self, kind: &Kind) -> Option<Arc<Entry>> {
+        self.0.entries.read().iter().find(|entry| entry.kind.is_same_resource(kind)).cloned()
+    }
+
+    /// Whether the server says that it serves a kind.
+    async fn serves(&self, kind: &Kind) -> Result<bool, Error> {
+        let served = self.0.tools.client.discover().await?.resources;
+        let is_it = |info: &listwatch_proto::v1::ResourceInfo| {
+            (&*info.group, &*info.version, &*info.plural) == (kind.group, kind.version, kind.plural)
+        };
+        Ok(served.iter().any(is_it))
     }
 
     fn api(&self, kind: &'static Kind) -> Api<Object> {
@@ -84,11 +129,11 @@ impl World for Graph {
     }
 
     fn dependents(&self, uid: &str) -> Vec<(&'static Kind, Known)> {
-        let of = |entry: &Entry| {
+        let of = |entry: &Arc<Entry>| {
             let kind = entry.kind;
             entry.members.owned_by(uid).into_iter().map(move |known| (kind, known)).collect::<Vec<_>>()
         };
-        self.0.entries.iter().flat_map(of).collect()
+        self.0.entries.read().iter().flat_map(of).collect()
     }
 
     fn exists_somewhere(&self, kind: &Kind, uid: &str) -> bool {
@@ -107,12 +152,23 @@ impl World for Graph {
 
     async fn catch_up(&self, revision: i64) -> Result<(), Stopped> {
         let client = &self.0.tools.client;
-        let entries = self.0.entries.iter();
-        try_join_all(entries.map(|entry| entry.members.catch_up(client, entry.kind, revision))).await.map(drop)
+        let entries = self.0.entries.read().clone();
+        let wait = |entry: Arc<Entry>| async move {
+            tokio::select! {
+                biased;
+                () = entry.gone.cancelled() => Ok(()),
+                outcome = entry.members.catch_up(client, entry.kind, revision) => outcome,
+            }
+        };
+        try_join_all(entries.into_iter().map(wait)).await.map(drop)
     }
 
     async fn live(&self, kind: &'static Kind, key: &ObjectKey) -> Result<Option<Known>, Error> {
-        Ok(self.api(kind).get_opt(key).await?.map(|cached| known(&cached)))
+        let found = self.api(kind).get_opt(key).await?.map(|cached| known(&cached));
+        if found.is_none() && !KINDS.contains(kind) && !self.serves(kind).await? {
+            return Err(Error::NotServed(format!("{}.{}/{}", kind.plural, kind.group, kind.version)));
+        }
+        Ok(found)
     }
 
     async fn set_owners(&self, kind: &'static Kind, of: &Known, owners: &[OwnerReference]) -> Result<(), Error> {

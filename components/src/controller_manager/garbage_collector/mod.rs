@@ -9,7 +9,7 @@
 //!
 //! Reference rules: an owner is found by kind, namespace, name and uid together; a namespaced object's owner is in its own
 //! namespace or has none; an object without a namespace cannot be owned by one that has. What cannot be resolved is never
-//! deleted. Every kind of the table of kinds is collected, but for Events.
+//! deleted. Every kind of the table of kinds is collected, but for Events, and every kind that is defined meanwhile.
 
 mod absent;
 mod classify;

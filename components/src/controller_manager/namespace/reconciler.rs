@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use listwatch_proto::resource::{KINDS, Kind, LearnedKind, Object, ObjectKey, learned};
+use listwatch_proto::resource::{KINDS, Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 
 use super::{Remains, conditions};
 use crate::client::{Api, Cached, DeleteParams, Error, ListParams, Patch, WriteParams};
 use crate::controller_manager::caches::{Caches, kind};
+use crate::controller_manager::custom_kinds::served;
 use crate::controller_manager::tools::Tools;
 use crate::runtime::{Action, ReconcileError, Reconciler};
 
@@ -32,16 +33,6 @@ impl NamespaceReconciler {
     pub fn new(caches: Caches, tools: Tools) -> Self {
         let namespaces = tools.api("", "namespaces");
         NamespaceReconciler { caches, tools, namespaces }
-    }
-
-    /// The kinds that are served beside those of the table, each in one version.
-    async fn custom_kinds(&self) -> Result<Vec<&'static Kind>, Error> {
-        let answer = self.tools.client.discover().await?;
-        learned::learn(answer.resources.into_iter().map(LearnedKind::from));
-        let mut kinds = learned::learned();
-        kinds.sort_by_key(|kind| (kind.group, kind.plural));
-        kinds.dedup_by_key(|kind| (kind.group, kind.plural));
-        Ok(kinds)
     }
 
     /// Deletes every object of a kind in the namespace, and counts those that are still there.
@@ -124,7 +115,7 @@ impl Reconciler for NamespaceReconciler {
         let mut remains = Remains::default();
         self.empty(pods, &key.name, &mut remains).await?;
         if remains.is_empty() {
-            let served = self.custom_kinds().await?;
+            let served = served(&self.tools.client).await?;
             let all = KINDS.iter().chain(served);
             for kind in all.filter(|kind| kind.is_kept() && kind.namespaced && *kind != pods) {
                 match self.empty(kind, &key.name, &mut remains).await {

@@ -271,10 +271,6 @@ impl Strategy for CustomResource {
         self.columns.headers
     }
 
-    fn has_dependents(&self) -> bool {
-        false
-    }
-
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
         self.columns.cells(object, now)
     }
