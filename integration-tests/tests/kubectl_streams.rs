@@ -98,8 +98,8 @@ async fn requests_are_passed_on_to_pods() -> anyhow::Result<()> {
     let shell = Shell::start(&["--nodes", "1"])?;
     shell.apply(PODS);
     shell.apply(
-        "{apiVersion: v1, kind: Service, metadata: {name: web}, \
-         spec: {selector: {of: web}, ports: [{name: http, port: 8080, targetPort: 80}]}}",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n\
+         spec: {selector: {of: web}, ports: [{name: http, port: 8080, targetPort: 80}]}\n",
     );
     wait_ready(&shell, 2).await;
     assert!(shell.output(&["label", "pod", "web", "of=web"]).status.success());
