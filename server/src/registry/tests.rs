@@ -587,3 +587,4 @@ mod policies;
 mod priority;
 mod recorded;
 mod refusals;
+mod service_accounts;

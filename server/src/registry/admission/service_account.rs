@@ -6,7 +6,9 @@ use std::time::Duration;
 use listwatch_proto::resource::{Kind, Object, Status};
 use serde_json::{Value, json};
 
+use super::super::store::{StoreError, StoreWatcher};
 use super::super::{Registry, projects_token, secret_names};
+use crate::storage::KeyRange;
 
 /// The account of pods that name none.
 const DEFAULT: &str = "default";
@@ -19,9 +21,9 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 /// Makes an account's list of secrets the only ones that its pods may use.
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// How often, and after which pause, the default account is looked for: a new namespace gets it a moment later.
-const ATTEMPTS: u32 = 10;
-const PAUSE: Duration = Duration::from_millis(150);
+/// How long the default account is waited for: a new namespace gets it a moment later (upstream looks ten times, with
+/// pauses of 150 ms on average).
+const PATIENCE: Duration = Duration::from_millis(1500);
 
 impl Registry {
     /// Gives a new pod its account and the account's token.
@@ -69,16 +71,35 @@ impl Registry {
 
     async fn service_account(&self, namespace: &str, name: &str) -> Result<Option<Object>, Status> {
         let accounts = Kind::by_api_version("v1", "ServiceAccount").expect("ServiceAccount is a served kind");
-        let attempts = if name == DEFAULT { ATTEMPTS } else { 1 };
-        for attempt in 0..attempts {
-            if attempt > 0 {
-                tokio::time::sleep(PAUSE).await;
+        let found = self.current(accounts, namespace, name).await?;
+        if found.is_some() || name != DEFAULT {
+            return Ok(found.map(|account| account.object));
+        }
+        // Apart, so that pods whose account is there do not carry the state of this wait around with them.
+        match Box::pin(tokio::time::timeout(PATIENCE, self.awaited_account(accounts, namespace))).await {
+            Ok(account) => account.map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The default account of a namespace, as soon as it is there.
+    async fn awaited_account(&self, accounts: &'static Kind, namespace: &str) -> Result<Object, Status> {
+        let range = KeyRange::single(accounts.key(namespace, DEFAULT));
+        let watcher = StoreWatcher {
+            user: "system:registry".to_owned(),
+            client: None,
+            target: format!("the service account that a new pod in {namespace} waits for"),
+        };
+        // The watch begins before the look, so that no account falls between the two.
+        let mut watch = self.shared.store.watch(&range, 0, &watcher).await?;
+        loop {
+            if let Some(account) = self.current(accounts, namespace, DEFAULT).await? {
+                return Ok(account.object);
             }
-            if let Some(account) = self.current(accounts, namespace, name).await? {
-                return Ok(Some(account.object));
+            if watch.next().await?.is_none() {
+                return Err(StoreError::Unavailable("the server is shutting down".to_owned()).into());
             }
         }
-        Ok(None)
     }
 }
 
