@@ -9,13 +9,17 @@ use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, text as txt};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, containers, number, selector, text};
-use crate::registry::kinds::vocabulary::{counts, fields, selectors};
+use crate::registry::kinds::vocabulary::{counts, fields};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct DaemonSetStrategy;
 
 /// How often the template has changed, as older clients know it (Kubernetes 1.36 keeps it as an annotation).
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// What is asked of the selector.
+const SELECTING: template::whole::Selecting =
+    template::whole::Selecting { required: false, never_empty_for: Some("daemonset"), unreadable: None };
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -200,17 +204,8 @@ fn node_selector(object: &Object) -> String {
 }
 
 fn validate_spec(spec: &Value, path: &Path, faults: &mut Faults) {
-    let (selector, template) = (&spec["selector"], &spec["template"]);
-    let (at, template_at) = (path.child("selector"), path.child("template"));
-    selectors::label_selector(selector, &at, faults);
-    if selectors::selects(selector, &template["metadata"]["labels"]) == Some(false) {
-        template::whole::mismatch(template, &template_at, faults);
-    }
-    if !selector.is_null() && selectors::is_empty_selector(selector) {
-        faults.invalid(&at, Shown("{}".into()), "empty selector is invalid for daemonset");
-    }
-    template::whole::pod_template(template, &template_at, faults);
-    template::whole::runs_for_ever(template, "DaemonSet", &template_at, faults);
+    template::whole::selector(spec, path, &SELECTING, faults);
+    template::whole::for_ever(&spec["template"], "DaemonSet", &path.child("template"), faults);
     counts::non_negative(spec, "minReadySeconds", path, faults);
     update_strategy(&spec["updateStrategy"], &path.child("updateStrategy"), faults);
     counts::non_negative(spec, "revisionHistoryLimit", path, faults);

@@ -92,7 +92,7 @@ impl Strategy for DeploymentStrategy {
         let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
         let path = Path::new("spec");
         counts::non_negative(spec, "replicas", &path, faults);
-        workload::selector_and_template(spec, &path, "deployment", faults);
+        workload::selector_and_template(spec, &path, faults);
         update_strategy(&spec["strategy"], &path.child("strategy"), faults);
         for key in ["minReadySeconds", "revisionHistoryLimit"] {
             counts::non_negative(spec, key, &path, faults);
@@ -113,24 +113,9 @@ impl Strategy for DeploymentStrategy {
         if part == Part::Status {
             workload::status(new, faults);
             let status = new.at(&["status"]).unwrap_or(&Value::Null);
-            let count = |key: &str| status[key].as_i64().unwrap_or(0);
-            let path = Path::new("status");
-            for (key, above, why) in [
-                ("updatedReplicas", "replicas", "cannot be greater than status.replicas"),
-                ("readyReplicas", "replicas", "cannot be greater than status.replicas"),
-                ("availableReplicas", "replicas", "cannot be greater than status.replicas"),
-                ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
-            ] {
-                if count(key) > count(above) {
-                    faults.invalid(&path.child(key), count(key), why);
-                }
-            }
-            counts::non_negative(status, "collisionCount", &path, faults);
-            let (was, is) = (old.int(&["status", "collisionCount"]), new.int(&["status", "collisionCount"]));
-            if was.is_some() && is.unwrap_or(0) < was.unwrap_or(0) {
-                let shown = is.unwrap_or(0);
-                faults.invalid(&path.child("collisionCount"), shown, "cannot be decremented");
-            }
+            counts::of_replicas(status, "updatedReplicas", faults);
+            counts::non_negative(status, "collisionCount", &Path::new("status"), faults);
+            workload::not_decremented(new, old, "collisionCount", faults);
             return;
         }
         self.validate_create(new, faults);

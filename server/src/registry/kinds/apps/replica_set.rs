@@ -78,26 +78,13 @@ impl Strategy for ReplicaSetStrategy {
         for key in ["replicas", "minReadySeconds"] {
             counts::non_negative(spec, key, &path, faults);
         }
-        workload::selector_and_template(spec, &path, "deployment", faults);
+        workload::selector_and_template(spec, &path, faults);
     }
 
     fn validate_update(&self, part: Part, new: &Object, old: &Object, faults: &mut Faults) {
         if part == Part::Status {
             workload::status(new, faults);
-            let status = new.at(&["status"]).unwrap_or(&Value::Null);
-            let count = |key: &str| status[key].as_i64().unwrap_or(0);
-            for (key, above) in [
-                ("fullyLabeledReplicas", "replicas"),
-                ("readyReplicas", "replicas"),
-                ("availableReplicas", "replicas"),
-                ("availableReplicas", "readyReplicas"),
-            ] {
-                if count(key) > count(above) {
-                    let of = if above == "replicas" { "status.replicas" } else { above };
-                    let why = format!("cannot be greater than {of}");
-                    faults.invalid(&Path::new("status").child(key), count(key), &why);
-                }
-            }
+            counts::of_replicas(new.at(&["status"]).unwrap_or(&Value::Null), "fullyLabeledReplicas", faults);
             return;
         }
         self.validate_create(new, faults);

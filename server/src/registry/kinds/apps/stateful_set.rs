@@ -9,7 +9,7 @@ use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, items_mut, text as txt};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, text};
-use crate::registry::kinds::vocabulary::{counts, names, selectors};
+use crate::registry::kinds::vocabulary::{counts, names};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct StatefulSetStrategy;
@@ -24,6 +24,10 @@ const CHANGEABLE: [&str; 7] = [
     "revisionHistoryLimit",
     "persistentVolumeClaimRetentionPolicy",
 ];
+
+/// What is asked of the selector.
+const SELECTING: template::whole::Selecting =
+    template::whole::Selecting { required: true, never_empty_for: Some("statefulset"), unreadable: Some("") };
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -236,23 +240,10 @@ fn validate_spec(spec: &Value, path: &Path, rules: &Rules, faults: &mut Faults) 
 }
 
 fn selector_and_template(spec: &Value, path: &Path, rules: &Rules, faults: &mut Faults) {
-    let (selector, template) = (&spec["selector"], &spec["template"]);
-    let (at, template_at) = (path.child("selector"), path.child("template"));
-    if selector.is_null() {
-        faults.required(&at, "");
-    } else {
-        selectors::label_selector(selector, &at, faults);
-        if selectors::is_empty_selector(selector) {
-            faults.invalid(&at, Shown("{}".into()), "empty selector is invalid for statefulset");
-        }
-    }
-    let Some(matches) = selectors::selects(selector, &template["metadata"]["labels"]) else {
-        faults.invalid(&at, Shown(selectors::ordered_selector(selector)), "");
+    if !template::whole::selector(spec, path, &SELECTING, faults) {
         return;
-    };
-    if !matches {
-        template::whole::mismatch(template, &template_at, faults);
     }
+    let (template, template_at) = (&spec["template"], path.child("template"));
     if rules.template {
         template::whole::pod_template(&as_pods_will_be(spec), &template_at, faults);
     } else {

@@ -1,56 +1,24 @@
 //! Rules that the workloads of the group share: selector and template, what stays as it is, the counts of a status.
 
-use listwatch_proto::resource::{LabelSelector, Object};
+use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use crate::registry::kinds::template::whole;
 use crate::registry::kinds::vocabulary::counts::non_negative;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
-use crate::registry::kinds::vocabulary::fields::{has, items, text};
-use crate::registry::kinds::vocabulary::selectors::{label_selector, ordered_selector};
+use crate::registry::kinds::vocabulary::selectors::ordered_selector;
+
+/// How a Deployment and the ReplicaSets that it makes ask for a selector; upstream has one word for both.
+const SELECTING: whole::Selecting = whole::Selecting {
+    required: true,
+    never_empty_for: Some("deployment"),
+    unreadable: Some("invalid label selector"),
+};
 
 /// The selector must be there, valid, not empty, and match the template, which must be a valid one that runs for ever.
-pub(super) fn selector_and_template(spec: &Value, path: &Path, what: &str, faults: &mut Faults) {
-    let before = faults.len();
-    let selector = &spec["selector"];
-    let at = path.child("selector");
-    if selector.is_null() {
-        faults.required(&at, "");
-    } else {
-        label_selector(selector, &at, faults);
-        if items(selector, "matchExpressions").is_empty()
-            && selector["matchLabels"].as_object().is_none_or(serde_json::Map::is_empty)
-        {
-            faults.invalid(&at, Shown("{}".into()), &format!("empty selector is invalid for {what}"));
-        }
-    }
-    let parsed = LabelSelector::from_json(selector);
-    if parsed.is_err() || (faults.len() > before && !selector.is_null() && !is_empty(selector)) {
-        faults.invalid(&at, Shown(ordered_selector(selector)), "invalid label selector");
-        return;
-    }
-    template(&spec["template"], selector, parsed.ok().as_ref(), &path.child("template"), faults);
-}
-
-fn is_empty(selector: &Value) -> bool {
-    selector.as_object().is_none_or(serde_json::Map::is_empty)
-}
-
-fn template(template: &Value, selector: &Value, parsed: Option<&LabelSelector>, path: &Path, faults: &mut Faults) {
-    let own = &template["metadata"]["labels"];
-    let given = !selector.is_null();
-    let matches = parsed.is_some_and(|s| given && s.matches(|key| own.get(key).and_then(Value::as_str)));
-    if !matches && (!given || !is_empty(selector)) {
-        faults.invalid(&path.child("metadata").child("labels"), own, "`selector` does not match template `labels`");
-    }
-    whole::pod_template(template, path, faults);
-    let spec = path.child("spec");
-    let policy = text(&template["spec"], "restartPolicy");
-    if policy != "Always" && !policy.is_empty() {
-        faults.not_supported(&spec.child("restartPolicy"), policy, &["Always"]);
-    }
-    if has(&template["spec"], "activeDeadlineSeconds") {
-        faults.forbidden(&spec.child("activeDeadlineSeconds"), "activeDeadlineSeconds in ReplicaSet is not Supported");
+pub(super) fn selector_and_template(spec: &Value, path: &Path, faults: &mut Faults) {
+    if whole::selector(spec, path, &SELECTING, faults) {
+        whole::for_ever(&spec["template"], "ReplicaSet", &path.child("template"), faults);
     }
 }
 

@@ -99,116 +99,90 @@ fn reference(value: &Value) -> String {
     ])
 }
 
+/// How one form of a metric is told: what a spec aims at and what a status has measured differ in words, and in which
+/// amounts may be left out.
+struct Words {
+    /// The part of today's metric that has the amounts.
+    part: &'static str,
+    value: &'static str,
+    average_value: &'static str,
+    average_utilization: &'static str,
+    /// How the average of a resource and the value of an external metric are told: a spec leaves them out where it aims
+    /// at something else, a status has always measured them.
+    measured: fn(&Value, &str) -> Option<String>,
+}
+
+const TARGET: Words = Words {
+    part: "target",
+    value: "targetValue",
+    average_value: "targetAverageValue",
+    average_utilization: "targetAverageUtilization",
+    measured: given,
+};
+
+const CURRENT: Words = Words {
+    part: "current",
+    value: "currentValue",
+    average_value: "currentAverageValue",
+    average_utilization: "currentAverageUtilization",
+    measured: amount,
+};
+
 /// Metrics of a spec.
 pub(super) fn write_metrics(metrics: &[&Value]) -> String {
-    list(metrics.iter().map(|metric| {
-        let (object, pods, external) = (&metric["object"], &metric["pods"], &metric["external"]);
-        let resource = |key: &str, own: &Value| {
-            let target = &own["target"];
-            let container = if key == "containerResource" { plain(own, "container") } else { None };
-            ordered(&[
-                ("name", plain(own, "name")),
-                ("targetAverageUtilization", given(target, "averageUtilization")),
-                ("targetAverageValue", given(target, "averageValue")),
-                ("container", container),
-            ])
-        };
-        let of_resource = |key: &str| has(metric, key).then(|| resource(key, &metric[key]));
-        ordered(&[
-            ("type", plain(metric, "type")),
-            (
-                "object",
-                (!object.is_null()).then(|| {
-                    ordered(&[
-                        ("target", Some(reference(&object["describedObject"]))),
-                        ("metricName", plain(&object["metric"], "name")),
-                        ("targetValue", amount(&object["target"], "value")),
-                        ("selector", selector(&object["metric"])),
-                        ("averageValue", given(&object["target"], "averageValue")),
-                    ])
-                }),
-            ),
-            (
-                "pods",
-                (!pods.is_null()).then(|| {
-                    ordered(&[
-                        ("metricName", plain(&pods["metric"], "name")),
-                        ("targetAverageValue", amount(&pods["target"], "averageValue")),
-                        ("selector", selector(&pods["metric"])),
-                    ])
-                }),
-            ),
-            ("resource", of_resource("resource")),
-            ("containerResource", of_resource("containerResource")),
-            (
-                "external",
-                (!external.is_null()).then(|| {
-                    ordered(&[
-                        ("metricName", plain(&external["metric"], "name")),
-                        ("metricSelector", selector(&external["metric"])),
-                        ("targetValue", given(&external["target"], "value")),
-                        ("targetAverageValue", given(&external["target"], "averageValue")),
-                    ])
-                }),
-            ),
-        ])
-    }))
+    list(metrics.iter().map(|metric| write_metric(metric, &TARGET)))
 }
 
 /// Metrics of a status.
 pub(super) fn write_statuses(metrics: &[Value]) -> String {
-    list(metrics.iter().map(|metric| {
-        let (object, pods, external) = (&metric["object"], &metric["pods"], &metric["external"]);
-        let resource = |key: &str, own: &Value| {
-            let current = &own["current"];
-            let container = if key == "containerResource" { plain(own, "container") } else { None };
-            ordered(&[
-                ("name", plain(own, "name")),
-                ("currentAverageUtilization", given(current, "averageUtilization")),
-                ("currentAverageValue", amount(current, "averageValue")),
-                ("container", container),
-            ])
-        };
-        let of_resource = |key: &str| has(metric, key).then(|| resource(key, &metric[key]));
+    list(metrics.iter().map(|metric| write_metric(metric, &CURRENT)))
+}
+
+fn write_metric(metric: &Value, words: &Words) -> String {
+    let of = |key: &str, write: &dyn Fn(&Value, &Value) -> String| {
+        let own = &metric[key];
+        (!own.is_null()).then(|| write(own, &own[words.part]))
+    };
+    let resource = |own: &Value, amounts: &Value, container: Option<String>| {
         ordered(&[
-            ("type", plain(metric, "type")),
-            (
-                "object",
-                (!object.is_null()).then(|| {
-                    ordered(&[
-                        ("target", Some(reference(&object["describedObject"]))),
-                        ("metricName", plain(&object["metric"], "name")),
-                        ("currentValue", amount(&object["current"], "value")),
-                        ("selector", selector(&object["metric"])),
-                        ("averageValue", given(&object["current"], "averageValue")),
-                    ])
-                }),
-            ),
-            (
-                "pods",
-                (!pods.is_null()).then(|| {
-                    ordered(&[
-                        ("metricName", plain(&pods["metric"], "name")),
-                        ("currentAverageValue", amount(&pods["current"], "averageValue")),
-                        ("selector", selector(&pods["metric"])),
-                    ])
-                }),
-            ),
-            ("resource", of_resource("resource")),
-            ("containerResource", of_resource("containerResource")),
-            (
-                "external",
-                (!external.is_null()).then(|| {
-                    ordered(&[
-                        ("metricName", plain(&external["metric"], "name")),
-                        ("metricSelector", selector(&external["metric"])),
-                        ("currentValue", amount(&external["current"], "value")),
-                        ("currentAverageValue", given(&external["current"], "averageValue")),
-                    ])
-                }),
-            ),
+            ("name", plain(own, "name")),
+            (words.average_utilization, given(amounts, "averageUtilization")),
+            (words.average_value, (words.measured)(amounts, "averageValue")),
+            ("container", container),
         ])
-    }))
+    };
+    let object = |own: &Value, amounts: &Value| {
+        ordered(&[
+            ("target", Some(reference(&own["describedObject"]))),
+            ("metricName", plain(&own["metric"], "name")),
+            (words.value, amount(amounts, "value")),
+            ("selector", selector(&own["metric"])),
+            ("averageValue", given(amounts, "averageValue")),
+        ])
+    };
+    let pods = |own: &Value, amounts: &Value| {
+        ordered(&[
+            ("metricName", plain(&own["metric"], "name")),
+            (words.average_value, amount(amounts, "averageValue")),
+            ("selector", selector(&own["metric"])),
+        ])
+    };
+    let external = |own: &Value, amounts: &Value| {
+        ordered(&[
+            ("metricName", plain(&own["metric"], "name")),
+            ("metricSelector", selector(&own["metric"])),
+            (words.value, (words.measured)(amounts, "value")),
+            (words.average_value, given(amounts, "averageValue")),
+        ])
+    };
+    ordered(&[
+        ("type", plain(metric, "type")),
+        ("object", of("object", &object)),
+        ("pods", of("pods", &pods)),
+        ("resource", of("resource", &|own, amounts| resource(own, amounts, None))),
+        ("containerResource", of("containerResource", &|own, amounts| resource(own, amounts, plain(own, "container")))),
+        ("external", of("external", &external)),
+    ])
 }
 
 /// The conditions of a status.

@@ -25,19 +25,15 @@ pub(super) fn validate_whole(object: &Object, new_labels: bool, faults: &mut Fau
     }
 }
 
+/// What is asked of the selector.
+const SELECTING: template::whole::Selecting =
+    template::whole::Selecting { required: true, never_empty_for: None, unreadable: None };
+
 /// The spec with its selector.
 fn validate_spec(spec: &Value, faults: &mut Faults) {
     let path = Path::new("spec");
     job::validate_spec(spec, &path, faults);
-    let selector = &spec["selector"];
-    if selector.is_null() {
-        faults.required(&path.child("selector"), "");
-    } else {
-        selectors::label_selector(selector, &path.child("selector"), faults);
-    }
-    if selectors::selects(selector, &spec["template"]["metadata"]["labels"]) == Some(false) {
-        template::whole::mismatch(&spec["template"], &path.child("template"), faults);
-    }
+    template::whole::selector(spec, &path, &SELECTING, faults);
 }
 
 /// Every fault of a change, judged as a job and as a change of one.

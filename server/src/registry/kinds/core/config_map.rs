@@ -3,18 +3,15 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
+use super::keyed;
 use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::entries;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct ConfigMapStrategy;
-
-/// Bytes of all values together.
-const BYTES_MAX: usize = 1 << 20;
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -38,34 +35,21 @@ impl Strategy for ConfigMapStrategy {
         let (data, binary) = (part(object, "data"), part(object, "binaryData"));
         let mut bytes = 0;
         for (key, value) in entries(data) {
-            let path = Path::new("data").key(key);
-            faults.invalid_all(&path, key, names::config_key(key));
+            let path = keyed::key("data", key, faults);
             if binary.get(key).is_some() {
                 faults.invalid(&path, key, "duplicate of key present in binaryData");
             }
             bytes += value.as_str().map_or(0, str::len);
         }
         for (key, value) in entries(binary) {
-            faults.invalid_all(&Path::new("binaryData").key(key), key, names::config_key(key));
+            keyed::key("binaryData", key, faults);
             bytes += value.as_str().map_or(0, base64_bytes);
         }
-        if bytes > BYTES_MAX {
-            faults.too_long(&Path::new(""), BYTES_MAX);
-        }
+        keyed::size(bytes, &Path::new(""), faults);
     }
 
     fn validate_update(&self, _part: Part, new: &Object, old: &Object, faults: &mut Faults) {
-        if old.flag(&["immutable"]) {
-            const WHY: &str = "field is immutable when `immutable` is set";
-            if !new.flag(&["immutable"]) {
-                faults.forbidden(&Path::new("immutable"), WHY);
-            }
-            for key in ["data", "binaryData"] {
-                if part(new, key) != part(old, key) {
-                    faults.forbidden(&Path::new(key), WHY);
-                }
-            }
-        }
+        keyed::immutable(new, old, &["data", "binaryData"], faults);
         self.validate_create(new, faults);
     }
 
@@ -99,6 +83,7 @@ fn base64_bytes(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::keyed::BYTES_MAX;
     use super::*;
     use serde_json::json;
 

@@ -8,6 +8,7 @@ mod config_map;
 mod endpoints;
 pub(super) mod event;
 mod key_pair;
+mod keyed;
 mod limit_range;
 mod namespace;
 mod node;

@@ -8,7 +8,7 @@ use crate::registry::kinds::strategy::{Part, Strategy, keep, label_not_supported
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
-use crate::registry::kinds::vocabulary::fields::{default, entries, has, text as word};
+use crate::registry::kinds::vocabulary::fields::{default, entries, has};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, labels, number, text};
 use crate::registry::table::{Cell, Column};
 
@@ -181,19 +181,9 @@ fn template(spec: &Value, path: &Path, faults: &mut Faults) {
     }
     let own = &template["metadata"]["labels"];
     if entries(&spec["selector"]).any(|(key, value)| own.get(key) != Some(value)) {
-        let why = "`selector` does not match template `labels`";
-        faults.invalid(&path.child("metadata").child("labels"), own, why);
+        template::whole::mismatch(template, path, faults);
     }
-    template::whole::pod_template(template, path, faults);
-    let at = path.child("spec");
-    let policy = word(&template["spec"], "restartPolicy");
-    if policy != "Always" {
-        faults.not_supported(&at.child("restartPolicy"), policy, &["Always"]);
-    }
-    if has(&template["spec"], "activeDeadlineSeconds") {
-        let why = "activeDeadlineSeconds in ReplicationController is not Supported";
-        faults.forbidden(&at.child("activeDeadlineSeconds"), why);
-    }
+    template::whole::for_ever(template, "ReplicationController", path, faults);
 }
 
 fn status(object: &Object, faults: &mut Faults) {
@@ -202,17 +192,7 @@ fn status(object: &Object, faults: &mut Faults) {
     for key in ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"] {
         counts::non_negative(status, key, &path, faults);
     }
-    let count = |key: &str| status[key].as_i64().unwrap_or(0);
-    for (key, above, shown) in [
-        ("fullyLabeledReplicas", "replicas", "status.replicas"),
-        ("readyReplicas", "replicas", "status.replicas"),
-        ("availableReplicas", "replicas", "status.replicas"),
-        ("availableReplicas", "readyReplicas", "readyReplicas"),
-    ] {
-        if count(key) > count(above) {
-            faults.invalid(&path.child(key), count(key), &format!("cannot be greater than {shown}"));
-        }
-    }
+    counts::of_replicas(status, "fullyLabeledReplicas", faults);
 }
 
 #[cfg(test)]

@@ -5,20 +5,17 @@ use base64::engine::general_purpose::STANDARD;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::key_pair;
+use super::{key_pair, keyed};
 use crate::registry::kinds::strategy::{Part, Strategy, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
 use crate::registry::kinds::vocabulary::fields::entries;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::names;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
 use crate::registry::schema::json::Node;
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct SecretStrategy;
 
-/// Bytes of all values together.
-const BYTES_MAX: usize = 1 << 20;
 /// The annotation by which a token belongs to a service account.
 const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
 
@@ -59,12 +56,10 @@ impl Strategy for SecretStrategy {
         let path = Path::new("data");
         let mut bytes = 0;
         for (key, _) in entries(data) {
-            faults.invalid_all(&path.key(key), key, names::config_key(key));
+            keyed::key("data", key, faults);
             bytes += value(data, key).map_or(0, |value| value.len());
         }
-        if bytes > BYTES_MAX {
-            faults.too_long(&path, BYTES_MAX);
-        }
+        keyed::size(bytes, &path, faults);
         match object.text(&["type"]) {
             "kubernetes.io/service-account-token"
                 if object.text(&["metadata", "annotations", SERVICE_ACCOUNT]).is_empty() =>
@@ -94,15 +89,7 @@ impl Strategy for SecretStrategy {
         if was != is {
             faults.invalid(&Path::new("type"), is, "field is immutable");
         }
-        if old.flag(&["immutable"]) {
-            const WHY: &str = "field is immutable when `immutable` is set";
-            if !new.flag(&["immutable"]) {
-                faults.forbidden(&Path::new("immutable"), WHY);
-            }
-            if data(new) != data(old) {
-                faults.forbidden(&Path::new("data"), WHY);
-            }
-        }
+        keyed::immutable(new, old, &["data"], faults);
         self.validate_create(new, faults);
     }
 

@@ -1,4 +1,4 @@
-//! Counts that are not below zero, and amounts that are a count or a percentage.
+//! Counts that are not below zero, counts that are not above others, and amounts that are a count or a percentage.
 
 use serde_json::Value;
 
@@ -8,6 +8,22 @@ use super::faults::{Faults, Path};
 pub(in crate::registry::kinds) fn non_negative(spec: &Value, key: &str, path: &Path, faults: &mut Faults) {
     if let Some(count) = spec[key].as_i64().filter(|count| *count < 0) {
         faults.invalid(&path.child(key), count, "must be greater than or equal to 0");
+    }
+}
+
+/// Pods that a status counts: none of these is above all of them, nor are those that are available above those that are
+/// ready. `own` is the count that only this kind has.
+pub(in crate::registry::kinds) fn of_replicas(status: &Value, own: &str, faults: &mut Faults) {
+    let count = |key: &str| status[key].as_i64().unwrap_or(0);
+    for (key, above, shown) in [
+        (own, "replicas", "status.replicas"),
+        ("readyReplicas", "replicas", "status.replicas"),
+        ("availableReplicas", "replicas", "status.replicas"),
+        ("availableReplicas", "readyReplicas", "readyReplicas"),
+    ] {
+        if count(key) > count(above) {
+            faults.invalid(&Path::new("status").child(key), count(key), &format!("cannot be greater than {shown}"));
+        }
     }
 }
 
