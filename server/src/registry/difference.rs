@@ -6,12 +6,13 @@ use serde_json::{Map, Value};
 use super::apply::{Applied, Configured, apply};
 use super::authorship::Authorship;
 use super::body::{BODY_BYTES_MAX, Expected, Read, read_node, read_patched};
-use super::json_patch::JsonPatch;
 use super::kinds::quoted;
-use super::merge_patch::{duplicates, merge};
+use super::patches::json_patch::JsonPatch;
+use super::patches::merge_patch::{duplicates, merge};
+use super::patches::strategic_merge;
 use super::schema::declared;
 use super::schema::json::Node;
-use super::{FieldValidation, Patch, PatchKind, strategic_merge, unstructured};
+use super::{FieldValidation, Patch, PatchKind, unstructured};
 
 /// A patch, read.
 #[derive(Debug)]

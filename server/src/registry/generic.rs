@@ -12,9 +12,9 @@ use super::answered::is_kept;
 use super::cache::Caches;
 use super::custom::{Definitions, custom};
 use super::error::not_served;
-use super::event_leases::EventLeases;
 use super::kinds::{Part, SCALE_COLUMNS, quoted, scale_cells, strategy};
 use super::proven::Proven;
+use super::store::event_leases::EventLeases;
 use super::{
     ApiService, Cell, Column, DeleteOptions, ListOptions, Patch, PatchKind, Pools, RegistryWatch, RegistryWatcher,
     RequestContext, Security, Store, StoredObject, Target, WatchOptions, WriteOptions,

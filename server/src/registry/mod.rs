@@ -14,14 +14,10 @@
 mod access;
 mod admission;
 mod answered;
-mod api_service;
 mod apply;
 mod authorship;
-mod binding;
 mod body;
-mod bootstrap;
 mod cache;
-mod claims;
 mod computed;
 mod continue_token;
 mod create;
@@ -31,20 +27,15 @@ mod delete;
 mod delete_collection;
 mod delete_options;
 mod difference;
-mod engine_store;
 mod error;
-mod event_leases;
-mod eviction;
 mod facts;
+mod first;
 mod generic;
-mod json_patch;
 mod kinds;
 mod list;
-#[cfg(test)]
-mod memory_store;
-mod merge_patch;
 mod patch;
-mod pod_references;
+mod patches;
+mod pods;
 mod proven;
 mod request;
 mod scaling;
@@ -52,7 +43,6 @@ mod schema;
 mod selection;
 mod store;
 mod stored;
-mod strategic_merge;
 mod structural;
 mod table;
 #[cfg(test)]
@@ -63,22 +53,21 @@ mod watch;
 
 pub use access::{Asked, Attributes, Change, ChangeVerb, Decision, ResourceAttributes, Security, exact};
 pub use admission::{AdmissionPlugin, AdmissionPlugins};
-pub use api_service::ApiService;
 pub(crate) use custom::Kinds;
 pub(crate) use delete_options::is_dry_run;
-pub use engine_store::EngineStore;
+pub use first::ApiService;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
 pub(crate) use kinds::certificate_organizations;
 pub use kinds::{AddressRange, Pools};
-#[cfg(test)]
-pub(crate) use memory_store::MemoryStore;
-pub(crate) use pod_references::{api_reference, config_map_names, projections, projects_token, secret_names};
+pub(crate) use pods::{api_reference, config_map_names, projections, projects_token, secret_names};
 pub use request::{
     DeleteOptions, FieldValidation, ListOptions, MASTERS, Patch, PatchKind, Propagation, RequestContext, Target, User,
     WatchOptions, WriteOptions,
 };
 pub(crate) use schema::{Words, declared, protobuf_write};
-pub use store::{Commit, Guard, Page, Store, StoreError, StoreEvents, StoreWatch, StoreWatcher, Write};
+#[cfg(test)]
+pub(crate) use store::MemoryStore;
+pub use store::{Commit, EngineStore, Guard, Page, Store, StoreError, StoreEvents, StoreWatch, StoreWatcher, Write};
 pub use stored::StoredObject;
 pub use table::{Cell, Column};
 pub use watch::{EventType, RegistryEvent, RegistryWatch, RegistryWatcher, WatchBatch};

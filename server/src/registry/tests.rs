@@ -6,7 +6,7 @@ use std::time::Duration;
 use listwatch_proto::resource::{Kind, Object, Reason, Status};
 use serde_json::{Value, json};
 
-use super::memory_store::MemoryStore;
+use super::store::MemoryStore;
 use super::{
     AdmissionPlugin, AdmissionPlugins, DeleteOptions, EventType, ListOptions, Patch, PatchKind, Propagation, Registry,
     RegistryOptions, RegistryWatch, RequestContext, StoredObject, Target, WatchBatch, WatchOptions, WriteOptions,

@@ -104,7 +104,7 @@ fn misfit(value: &Value, scalar: Scalar) -> Option<String> {
 
 /// Go's `%v` of the value in its wrapper.
 fn wrapped(value: &Value) -> String {
-    format!("&{{{}}}", super::super::strategic_merge::bare(value))
+    format!("&{{{}}}", super::super::patches::strategic_merge::bare(value))
 }
 
 /// Go's `%T`.

@@ -1,4 +1,4 @@
-//! Binding: puts a pod on a node. Not kept; what it does stands in `registry/binding.rs`.
+//! Binding: puts a pod on a node. Not kept; what it does stands in `registry/pods/binding.rs`.
 
 use listwatch_proto::resource::Object;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::compare::{difference, picked};
 use crate::clock::{Clock, SystemClock};
-use crate::registry::memory_store::MemoryStore;
+use crate::registry::store::MemoryStore;
 use crate::registry::{
     DeleteOptions, FieldValidation, ListOptions, Patch, PatchKind, Propagation, Registry, RegistryOptions,
     RequestContext, StoredObject, Target, WriteOptions,

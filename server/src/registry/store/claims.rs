@@ -10,10 +10,10 @@ use bytes::Bytes;
 use listwatch_proto::resource::{KINDS, Kind, Object, Status, time};
 use serde_json::json;
 
-use super::current::{Beside, Current, ROUNDS_MAX};
-use super::kinds::{Allocation, Claim, Draw, Ground, strategy};
-use super::stored::encode;
-use super::{Commit, Guard, Registry, Write};
+use crate::registry::current::{Beside, Current, ROUNDS_MAX};
+use crate::registry::kinds::{Allocation, Claim, Draw, Ground, strategy};
+use crate::registry::stored::encode;
+use crate::registry::{Commit, Guard, Registry, Write};
 use crate::storage::{KeyRange, Origin};
 
 /// Where claims are kept. Kubernetes keeps its allocators' state below the same prefix.
@@ -29,7 +29,7 @@ impl Registry {
     ///
     /// # Errors
     /// What the object asks for is taken or cannot be had.
-    pub(super) async fn allot(
+    pub(in crate::registry) async fn allot(
         &self,
         kind: &'static Kind,
         object: &mut Object,
@@ -104,7 +104,12 @@ impl Registry {
     }
 
     /// What a change of an object takes and gives back; `None` = there is no such object before or after.
-    pub(super) fn exchange(&self, kind: &'static Kind, old: Option<&Object>, new: Option<&Object>) -> Beside {
+    pub(in crate::registry) fn exchange(
+        &self,
+        kind: &'static Kind,
+        old: Option<&Object>,
+        new: Option<&Object>,
+    ) -> Beside {
         let Some(allocation) = strategy(kind).allocation() else { return Beside::default() };
         let of = |object: Option<&Object>| object.map(|object| allocation.claims(object)).unwrap_or_default();
         let (before, after) = (of(old), of(new));
@@ -143,7 +148,7 @@ impl Registry {
     /// Other servers may write meanwhile, and nothing of theirs is undone. The keys are read before the objects: what is
     /// taken after that has a key that is not looked at, and the removal of a key is guarded by the state that was read.
     /// A key is only made while its holder is as it was read.
-    pub(super) async fn settle_claims(&self) -> Result<(), Status> {
+    pub(in crate::registry) async fn settle_claims(&self) -> Result<(), Status> {
         for _ in 0..ROUNDS_MAX {
             if self.settle_claims_once().await? {
                 break;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use async_trait::async_trait;
 
-use super::store::{Commit, Guard, Page, Store, StoreError, StoreEvents, StoreWatch, StoreWatcher, Write};
+use crate::registry::store::{Commit, Guard, Page, Store, StoreError, StoreEvents, StoreWatch, StoreWatcher, Write};
 use crate::storage::{
     Compare, CompareResult, CompareTarget, DeleteOp, Engine, Error, Floor, KeyRange, KeyValue, Op, Origin, PutOp,
     RangeOp, Txn, WatchError, WatchMessage, WatchOptions, Watcher, WatcherLabel,

@@ -6,14 +6,14 @@
 use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status, time};
 use serde_json::json;
 
-use super::body::{self, Expected};
-use super::current::{Current, ROUNDS_MAX};
-use super::delete::check_preconditions;
-use super::kinds::{covers_pod, goes_free, needs_no_budget, spend_budget};
-use super::schema::json::Node;
-use super::stored::encode;
-use super::update::too_busy;
-use super::{
+use crate::registry::body::{self, Expected};
+use crate::registry::current::{Current, ROUNDS_MAX};
+use crate::registry::delete::check_preconditions;
+use crate::registry::kinds::{covers_pod, goes_free, needs_no_budget, spend_budget};
+use crate::registry::schema::json::Node;
+use crate::registry::stored::encode;
+use crate::registry::update::too_busy;
+use crate::registry::{
     Change, ChangeVerb, Commit, DeleteOptions, Registry, RequestContext, StoredObject, Target, Write, WriteOptions,
     Written,
 };
@@ -37,7 +37,7 @@ enum Leave {
 
 impl Registry {
     /// Evicts a pod. The answer is a Status of success.
-    pub(super) async fn evict(
+    pub(in crate::registry) async fn evict(
         &self,
         context: &RequestContext,
         target: &Target,

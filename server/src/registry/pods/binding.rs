@@ -3,17 +3,17 @@
 use listwatch_proto::resource::{Object, Status, time};
 use serde_json::{Value, json};
 
-use super::body::{self, Expected};
-use super::current::{Current, ROUNDS_MAX};
-use super::update::{invalid_object, parse_revision, too_busy};
-use super::{Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
+use crate::registry::body::{self, Expected};
+use crate::registry::current::{Current, ROUNDS_MAX};
+use crate::registry::update::{invalid_object, parse_revision, too_busy};
+use crate::registry::{Registry, RequestContext, StoredObject, Target, WriteOptions, Written};
 
 const BINDING: Expected<'static> =
     Expected { api_version: "v1", kind: "Binding", schema: "core/v1.Binding", custom: None };
 
 impl Registry {
     /// Binds a pod. The answer is a Status of success.
-    pub(super) async fn bind(
+    pub(in crate::registry) async fn bind(
         &self,
         context: &RequestContext,
         target: &Target,

@@ -10,7 +10,7 @@
 use listwatch_proto::resource::{Reason, Status};
 use serde_json::{Map, Value};
 
-use super::schema::table::{Field, Type, bare as bare_name, schema};
+use crate::registry::schema::table::{Field, Type, bare as bare_name, schema};
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -22,7 +22,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 /// # Errors
 /// `BadRequest` for directives that are none; 500 without a reason, as upstream, for a patch that contradicts itself or
 /// names no merge key.
-pub(super) fn merge(object: &mut Value, patch: &Value, schema_name: &str) -> Result<(), Status> {
+pub(in crate::registry) fn merge(object: &mut Value, patch: &Value, schema_name: &str) -> Result<(), Status> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
         return Err(bad("a strategic merge patch must be an object"));
     };
@@ -390,13 +390,13 @@ fn go_list(items: &[Value]) -> String {
 }
 
 /// A value as Go prints it: `map[image:n3]`.
-pub(super) fn go_map(map: &Map<String, Value>) -> String {
+pub(in crate::registry) fn go_map(map: &Map<String, Value>) -> String {
     let parts: Vec<String> = map.iter().map(|(key, value)| format!("{key}:{}", bare(value))).collect();
     format!("map[{}]", parts.join(" "))
 }
 
 /// Go's `%v` of a value.
-pub(super) fn bare(value: &Value) -> String {
+pub(in crate::registry) fn bare(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

@@ -10,10 +10,10 @@ use listwatch_proto::resource::{Kind, Object, Status, time};
 use serde_json::{Value, json};
 use tracing::warn;
 
-use super::Registry;
-use super::kinds::strategy;
-use super::stored::encode;
-use super::{Guard, Write};
+use crate::registry::Registry;
+use crate::registry::kinds::strategy;
+use crate::registry::stored::encode;
+use crate::registry::{Guard, Write};
 use crate::storage::Origin;
 
 /// The port of the service.
@@ -31,7 +31,7 @@ pub struct ApiService {
 
 impl Registry {
     /// Writes the service and what belongs to it, unless they are there.
-    pub(super) async fn write_api_service(&self) -> Result<(), Status> {
+    pub(in crate::registry) async fn write_api_service(&self) -> Result<(), Status> {
         let Some(api) = self.shared.options.api_service else { return Ok(()) };
         self.write_service_range().await?;
         let mut service = service(api.port);

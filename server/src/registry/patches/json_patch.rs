@@ -6,8 +6,8 @@
 use listwatch_proto::resource::{Reason, Status};
 use serde_json::{Map, Value};
 
-use super::body::BODY_BYTES_MAX;
-use super::schema::json::Node;
+use crate::registry::body::BODY_BYTES_MAX;
+use crate::registry::schema::json::Node;
 
 /// How many operations a patch may have (Kubernetes 1.36).
 const OPERATIONS_MAX: usize = 10_000;
@@ -17,7 +17,7 @@ const FIELDS: [&str; 4] = ["op", "path", "from", "value"];
 
 /// A patch, read.
 #[derive(Debug)]
-pub(super) struct JsonPatch(Vec<Map<String, Value>>);
+pub(in crate::registry) struct JsonPatch(Vec<Map<String, Value>>);
 
 /// An operation does not apply; kube-apiserver does not say why.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl JsonPatch {
     ///
     /// # Errors
     /// `BadRequest` for what is no list of operations, `RequestEntityTooLarge` for too many of them.
-    pub(super) fn read(node: &Node<'_>, lax: bool) -> Result<(Self, Vec<String>), Status> {
+    pub(in crate::registry) fn read(node: &Node<'_>, lax: bool) -> Result<(Self, Vec<String>), Status> {
         let (list, one) = if lax {
             ("jsonpatch.Patch", "jsonpatch.Operation")
         } else {
@@ -81,12 +81,12 @@ impl JsonPatch {
     }
 
     /// Whether one of its operations is on this path.
-    pub(super) fn touches(&self, path: &str) -> bool {
+    pub(in crate::registry) fn touches(&self, path: &str) -> bool {
         self.0.iter().any(|operation| operation.get("path").and_then(Value::as_str) == Some(path))
     }
 
     /// A tree of the keys on the way to what the operations change.
-    pub(super) fn touched(&self) -> Value {
+    pub(in crate::registry) fn touched(&self) -> Value {
         let mut tree = Value::Object(Map::new());
         let paths = self.0.iter().flat_map(|operation| ["path", "from"].map(|key| operation.get(key)));
         for path in paths.flatten().filter_map(Value::as_str) {
@@ -106,7 +106,7 @@ impl JsonPatch {
     ///
     /// # Errors
     /// `Invalid` when one does not apply.
-    pub(super) fn apply(&self, document: &mut Value) -> Result<(), Status> {
+    pub(in crate::registry) fn apply(&self, document: &mut Value) -> Result<(), Status> {
         let mut copied = 0;
         for operation in &self.0 {
             apply_one(operation, document, &mut copied).map_err(|Inapplicable| {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::{Store, StoreError};
+use crate::registry::{Store, StoreError};
 
 /// How long a lease is handed out for new Events. They live this much longer than asked for, at most.
 const SHARED_FOR: Duration = Duration::from_secs(60);
 
 /// The lease of the minute.
 #[derive(Debug)]
-pub(super) struct EventLeases {
+pub(in crate::registry) struct EventLeases {
     ttl: Duration,
     /// Guards the lease handed out now and when it was granted. A burst of Events at the turn of a minute may grant more
     /// than one, of which the last stays.
@@ -20,12 +20,12 @@ pub(super) struct EventLeases {
 
 impl EventLeases {
     /// Leases that live for `ttl` behind the last Event that hangs on them; zero = Events do not expire.
-    pub(super) fn new(ttl: Duration) -> Self {
+    pub(in crate::registry) fn new(ttl: Duration) -> Self {
         Self { ttl, now: Mutex::new(None) }
     }
 
     /// The lease for an Event written now; 0 = none.
-    pub(super) async fn current(&self, store: &dyn Store, now: Duration) -> Result<i64, StoreError> {
+    pub(in crate::registry) async fn current(&self, store: &dyn Store, now: Duration) -> Result<i64, StoreError> {
         if self.ttl.is_zero() {
             return Ok(0);
         }
@@ -41,7 +41,7 @@ impl EventLeases {
     }
 
     /// Forgets a lease that has ended before its time, so that the next Event gets another.
-    pub(super) fn ended(&self) {
+    pub(in crate::registry) fn ended(&self) {
         *self.now.lock() = None;
     }
 }

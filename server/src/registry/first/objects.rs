@@ -6,17 +6,17 @@ use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Object, Status, time};
 use serde_json::{Value, json};
 
-use super::current::Current;
-use super::kinds::{SYSTEM_CLASSES, system_class_object};
-use super::stored::encode;
-use super::{Guard, Registry, Security, Write};
+use crate::registry::current::Current;
+use crate::registry::kinds::{SYSTEM_CLASSES, system_class_object};
+use crate::registry::stored::encode;
+use crate::registry::{Guard, Registry, Security, Write};
 use crate::storage::{KeyValue, Origin};
 
 /// First objects in one commit: below what an etcd takes in a transaction (128 operations).
 const FIRST_WRITES_MAX: usize = 100;
 
 /// The namespaces that are there from the start.
-pub(super) const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// The ConfigMap that tells other servers whom the API believes.
 const AUTHENTICATION: &str = "extension-apiserver-authentication";
@@ -26,7 +26,7 @@ const CLIENT_AUTHORITY: &str = "client-ca-file";
 impl Registry {
     /// Writes the first objects if they are not there. Each verb begins with this; after the first time it costs one
     /// look at a flag.
-    pub(super) async fn ready(&self) -> Result<(), Status> {
+    pub(in crate::registry) async fn ready(&self) -> Result<(), Status> {
         if self.shared.ready.initialized() && self.knows_kinds() {
             return Ok(());
         }
@@ -80,7 +80,7 @@ impl Registry {
     }
 
     /// Writes those of the first objects that are missing.
-    pub(super) async fn write_first_objects(&self) -> Result<(), Status> {
+    pub(in crate::registry) async fn write_first_objects(&self) -> Result<(), Status> {
         for name in NAMESPACES {
             let namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace",

@@ -170,7 +170,7 @@ impl From<StoreError> for Status {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Compacted { requested, oldest, current } => Status::expired(requested, oldest, current),
-            StoreError::Future { requested, current } => super::error::too_large_revision(requested, current),
+            StoreError::Future { requested, current } => crate::registry::error::too_large_revision(requested, current),
             StoreError::TooLarge { size, limit } => Status::new(
                 Reason::RequestEntityTooLarge,
                 format!("Request entity too large: the object has {size} bytes, the limit is {limit}"),

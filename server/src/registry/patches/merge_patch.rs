@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value};
 
-use super::schema::json::Node;
+use crate::registry::schema::json::Node;
 
 /// How many strict errors are told at most (apimachinery's limit).
 const STRICT_MAX: usize = 100;
 
 /// Merges a patch into a document: a null takes a key away, all but maps replace.
-pub(super) fn merge(document: &mut Map<String, Value>, patch: &Map<String, Value>) {
+pub(in crate::registry) fn merge(document: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (key, value) in patch {
         match (document.get_mut(key), value) {
             (_, Value::Null) => {
@@ -36,7 +36,7 @@ fn without_nulls(value: &Value) -> Value {
 }
 
 /// `duplicate field "spec.foo"` for each key that a map of the patch has twice.
-pub(super) fn duplicates(patch: &Node<'_>) -> Vec<String> {
+pub(in crate::registry) fn duplicates(patch: &Node<'_>) -> Vec<String> {
     let mut found = Vec::new();
     look(patch, &mut String::new(), &mut found);
     found.truncate(STRICT_MAX);
