@@ -106,6 +106,14 @@ pub fn containers(spec: &PodSpec) -> impl Iterator<Item = (&Container, Role)> {
     init.chain(spec.containers.iter().map(|container| (container, Role::App)))
 }
 
+/// What is said of every ephemeral container: what is asked for and cannot be given is named to its owner.
+pub const EPHEMERAL_REFUSED: &str = "ephemeral containers are not supported by this kubelet";
+
+/// The names of the ephemeral containers.
+pub fn ephemeral(spec: &PodSpec) -> impl Iterator<Item = &str> {
+    spec.ephemeral_containers.iter().flatten().map(|container| container.name.as_str())
+}
+
 /// The path of a container in its pod, as Events name it.
 pub fn field_path(name: &str, role: Role) -> String {
     match role {

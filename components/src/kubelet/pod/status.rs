@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{
         Container, ContainerState as ApiState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-        ContainerStatus as ApiStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus,
+        ContainerStatus as ApiStatus, EphemeralContainer, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus,
     },
     apimachinery::pkg::apis::meta::v1::Time,
 };
@@ -104,10 +104,25 @@ pub fn observe(seen: Seen<'_>) -> PodStatus {
         start_time: Some(Time(seen.now)),
         init_container_statuses: (!init_statuses.is_empty() && !refused).then_some(init_statuses),
         container_statuses: (!app_statuses.is_empty() && !refused).then_some(app_statuses),
+        ephemeral_container_statuses: ephemeral_statuses(spec),
         qos_class: Some(qos_class(spec)),
         observed_generation: seen.pod.metadata.generation.filter(|generation| *generation > 0),
         ..PodStatus::default()
     }
+}
+
+/// None of them is ever started, and each says so.
+fn ephemeral_statuses(spec: &PodSpec) -> Option<Vec<ApiStatus>> {
+    let refused = Waiting { reason: "CreateContainerConfigError", message: spec::EPHEMERAL_REFUSED.to_owned() };
+    let status = |container: &EphemeralContainer| ApiStatus {
+        name: container.name.clone(),
+        image: container.image.clone().unwrap_or_default(),
+        started: Some(false),
+        state: Some(waiting_state(Some(&refused), "")),
+        ..ApiStatus::default()
+    };
+    let list: Vec<_> = spec.ephemeral_containers.iter().flatten().map(status).collect();
+    (!list.is_empty()).then_some(list)
 }
 
 /// The observed status laid over the one that the API has.

@@ -74,6 +74,20 @@ fn condition(status: &PodStatus, kind: &str) -> String {
 }
 
 #[test]
+fn an_ephemeral_container_waits_and_says_why() {
+    let mut pod = pod("Always");
+    let debugger = json!([{"name": "debugger", "image": "busybox"}]);
+    pod.spec.as_mut().expect("a spec").ephemeral_containers = Some(serde_json::from_value(debugger).expect("a list"));
+    let status = see(&pod, &[running("a"), running("b")], &[], false);
+    let told = status.ephemeral_container_statuses.as_ref().expect("told");
+    let waiting = told[0].state.as_ref().and_then(|state| state.waiting.as_ref()).expect("it waits");
+    assert_eq!((told.len(), told[0].name.as_str()), (1, "debugger"));
+    assert_eq!(waiting.reason.as_deref(), Some("CreateContainerConfigError"));
+    assert_eq!(waiting.message.as_deref(), Some("ephemeral containers are not supported by this kubelet"));
+    assert_eq!(condition(&status, "Ready"), "True", "the pod is no worse for it");
+}
+
+#[test]
 fn a_pod_that_runs_is_ready() {
     let status = see(&pod("Always"), &[running("a"), running("b")], &[], false);
     assert_eq!(status.phase.as_deref(), Some("Running"));

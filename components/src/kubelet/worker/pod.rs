@@ -4,7 +4,7 @@
 //! never starts a container again; the API's object is removed only after every container has ended.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -96,6 +96,8 @@ pub(super) struct Worker {
     pub(super) volumes: Volumes,
     /// The failure whose pause was told, by container.
     pub(super) told: HashMap<String, Timestamp>,
+    /// The ephemeral containers that were told to be refused.
+    pub(super) refused: BTreeSet<String>,
 }
 
 /// Where the pod is on its way.
@@ -163,6 +165,7 @@ impl Worker {
             tokens: BTreeMap::new(),
             volumes: Volumes::default(),
             told: HashMap::new(),
+            refused: BTreeSet::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use k8s_openapi::api::core::v1::{Container, ObjectReference, Pod, PodSpec};
 
 use super::{
     super::{
@@ -19,7 +19,11 @@ use super::{
     start::{Outcome, Starter, container_reference},
     volumes,
 };
-use crate::{client::Cached, clock::monotonic, runtime::EventType};
+use crate::{
+    client::Cached,
+    clock::monotonic,
+    runtime::{EventType, reference},
+};
 
 impl Worker {
     /// Starts what should run, ends what should not, tells how it is.
@@ -51,6 +55,7 @@ impl Worker {
             self.pod_ip = ip;
             return Ok(wake);
         }
+        self.refuse_ephemeral(pod, pod_spec);
         self.look_after(pod, pod_spec, &states);
         let plan = self.plan(pod_spec, &states);
         self.pause(pod, &plan, &mut wake);
@@ -198,6 +203,21 @@ impl Worker {
                 let message = format!("Back-off restarting failed container {name} in pod {}", spec::long_name(pod));
                 let about = container_reference(pod, name, paused.role);
                 self.context.recorder.event_about(about, EventType::Warning, "BackOff", message);
+            }
+        }
+    }
+
+    /// Says of new ephemeral containers that they are not started; what the API was told by an earlier kubelet is not
+    /// told again.
+    fn refuse_ephemeral(&mut self, pod: &Arc<Cached<Pod>>, pod_spec: &PodSpec) {
+        let statuses = pod.status.as_ref().and_then(|status| status.ephemeral_container_statuses.as_deref());
+        let known = |name: &str| statuses.is_some_and(|list| list.iter().any(|status| status.name == name));
+        for name in spec::ephemeral(pod_spec).filter(|name| !known(name)) {
+            if self.refused.insert(name.to_owned()) {
+                let field_path = Some(format!("spec.ephemeralContainers{{{name}}}"));
+                let about = ObjectReference { field_path, ..reference(pod) };
+                let message = format!("Error: {}", spec::EPHEMERAL_REFUSED);
+                self.context.recorder.event_about(about, EventType::Warning, "Failed", message);
             }
         }
     }
