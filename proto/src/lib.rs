@@ -5,10 +5,12 @@
 //! * [`v1`]: the generated messages and services of `listwatch.v1` (resources, admin)
 //! * [`etcd`]: the generated messages and services of etcd v3
 //! * [`resource`]: the kinds and facts about them, access to objects, selectors, quantities, tolerations, errors
+//! * [`go_quote`]: texts between quotes in the words of Kubernetes' messages
 //! * [`kubeconfig`]: how a client finds a server and who it is there
 //! * [`DESCRIPTORS`]: the descriptors of all services, for gRPC reflection
 
 pub mod etcd;
+pub mod go_quote;
 pub mod kubeconfig;
 pub mod resource;
 

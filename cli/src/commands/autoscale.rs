@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
@@ -98,7 +99,10 @@ impl AutoscaleArgs {
                 None => json!({"type": "AverageValue", "averageValue": text}),
                 Some(share) => {
                     let share: i32 = share.parse().ok().filter(|share| *share > 0).ok_or_else(|| {
-                        Failure::usage(format!("--{name}: {text:?} is neither a share (70%) nor a quantity (500m)"))
+                        Failure::usage(format!(
+                            "--{name}: {text} is neither a share (70%) nor a quantity (500m)",
+                            text = quote(&text)
+                        ))
                     })?;
                     json!({"type": "Utilization", "averageUtilization": share})
                 }

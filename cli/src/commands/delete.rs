@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use listwatch_components::client::{DeleteParams, Error, ListParams, Propagation};
+use listwatch_proto::go_quote::quote_in_time;
 use listwatch_proto::resource::{Kind, ObjectKey};
 
 use super::apply::DryRun;
@@ -75,7 +76,8 @@ enum Cascade {
 
 /// `5s`, `2m`, `1h30m`, `0`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let problem = || format!("time: invalid duration {text:?}: give a number and a unit, 30s, 5m or 1h30m");
+    let problem =
+        || format!("time: invalid duration {}: give a number and a unit, 30s, 5m or 1h30m", quote_in_time(text));
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -95,7 +97,9 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     }
     match text {
         "" => Err(problem()),
-        _ if total > DURATION_MAX => Err(format!("time: invalid duration {text:?}: longer than a hundred years")),
+        _ if total > DURATION_MAX => {
+            Err(format!("time: invalid duration {}: longer than a hundred years", quote_in_time(text)))
+        }
         _ => Ok(total),
     }
 }

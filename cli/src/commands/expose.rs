@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
@@ -139,7 +140,7 @@ impl ExposeArgs {
             }
         } else {
             for part in self.port.split(',') {
-                let problem = || Failure::usage(format!("strconv.Atoi: parsing {part:?}: invalid syntax"));
+                let problem = || Failure::usage(format!("strconv.Atoi: parsing {}: invalid syntax", quote(&part)));
                 wanted.push(part.parse().map_err(|_| problem())?);
             }
         }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use listwatch_components::client::Patch;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Map, Value};
 
@@ -110,7 +111,7 @@ impl Run<'_> {
             Some(Part::Scale) => "scale",
         };
         if !part.is_empty() && !kind.has_subresource(part) {
-            return Err(Failure::plain(format!("{} have no subresource {part:?}", kind.plural)));
+            return Err(Failure::plain(format!("{} have no subresource {part}", kind.plural, part = quote(&part))));
         }
         let patched = if self.args.local || self.args.dry_run == DryRun::Client {
             here(live, &self.patch)?
@@ -148,14 +149,14 @@ fn here(object: &Object, patch: &Patch) -> Result<Object, Failure> {
 fn read(kind: Option<&str>, text: &str) -> Result<Patch, Failure> {
     let kind = kind.map(str::to_ascii_lowercase);
     if let Some(word) = kind.as_deref().filter(|word| !["json", "merge", "strategic"].contains(word)) {
-        return Err(Failure::usage(format!("--type must be one of [json merge strategic], not {word:?}")));
+        return Err(Failure::usage(format!("--type must be one of [json merge strategic], not {}", quote(&word))));
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if let Some((_, most)) = too_deep(text) {
         return Err(Failure::plain(format!("the patch is nested too deep: more than {most} brackets are open")));
     }
-    let StrictValue(value) =
-        serde_norway::from_str(text).map_err(|error| Failure::plain(format!("unable to parse {text:?}: {error}")))?;
+    let StrictValue(value) = serde_norway::from_str(text)
+        .map_err(|error| Failure::plain(format!("unable to parse {text}: {error}", text = quote(&text))))?;
     match kind.as_deref() {
         // What is no list of changes is the server's to refuse.
         Some("json") => Ok(Patch::Json(value)),

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use listwatch_proto::go_quote::quote;
 use serde_json::{Map, Value, json};
 
 use super::failure::Failure;
@@ -98,7 +99,7 @@ impl RunArgs {
             return Err(usage("NAME is required for run"));
         };
         if !is_image(&self.image) {
-            return Err(Failure::usage(format!("Invalid image name {:?}: invalid reference format", self.image)));
+            return Err(Failure::usage(format!("Invalid image name {}: invalid reference format", quote(&self.image))));
         }
         if self.expose && self.port.is_none() {
             return Err(usage("--port must be set when exposing a service"));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use listwatch_components::client::{Error, Patch, WriteParams};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, Reason, Status};
 use serde_json::json;
 
@@ -120,7 +121,7 @@ async fn scale(args: &ScaleArgs, session: &Session, chosen: &Chosen) -> Result<(
     }
     let name = chosen.object.name();
     let _waiting = Waiting::begin(format!("{} replicas of {name}", args.replicas));
-    let late = |_| Err(Failure::plain(format!("timed out waiting for {name:?} to be synced")));
+    let late = |_| Err(Failure::plain(format!("timed out waiting for {} to be synced", quote(&name))));
     tokio::time::timeout(args.timeout, settled(args, session, chosen)).await.unwrap_or_else(late)
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use listwatch_components::client::{Api, Client, ClientConfig, Impersonation};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{KINDS, Kind, LearnedKind, Object, ObjectKey, Reason, learned};
 
 use super::failure::{Failure, with_causes};
@@ -233,7 +234,8 @@ fn slashed_targets(words: &[String]) -> Result<Vec<Target>, Failure> {
             word.split_once('/').filter(|(k, n)| !k.is_empty() && !n.is_empty() && !n.contains('/'))
         else {
             return Err(Failure::usage(format!(
-                "arguments in resource/name form must have a single resource and name: {word:?}"
+                "arguments in resource/name form must have a single resource and name: {}",
+                quote(&word)
             )));
         };
         let kind = kind_named(kind)?;

@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::fmt;
 
+use listwatch_proto::go_quote::quote;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -116,7 +117,7 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if map.contains_key(&key) {
-                return Err(A::Error::custom(format!("duplicate key {key:?}")));
+                return Err(A::Error::custom(format!("duplicate key {}", quote(&key))));
             }
             self.spend(key.len() + size_of::<String>())?;
             let value = entries.next_value_seed(self)?;

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, Reason, Status};
 
 use super::node::{self, NodeAuthorizer};
@@ -35,7 +36,7 @@ impl FromStr for AuthorizationMode {
             "RBAC" => Ok(AuthorizationMode::Rbac),
             "AlwaysAllow" => Ok(AuthorizationMode::AlwaysAllow),
             "AlwaysDeny" => Ok(AuthorizationMode::AlwaysDeny),
-            other => Err(format!("{other:?} is not served (Node, RBAC, AlwaysAllow, AlwaysDeny)")),
+            other => Err(format!("{} is not served (Node, RBAC, AlwaysAllow, AlwaysDeny)", quote(&other))),
         }
     }
 }

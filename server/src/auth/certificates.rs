@@ -1,6 +1,7 @@
 //! Who may approve and sign requests for certificates, and which may not even be made (upstream's admission plugins
 //! CertificateApproval, CertificateSigning and CertificateSubjectRestriction, Kubernetes 1.36).
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, Status};
 
 use crate::registry::{
@@ -51,7 +52,7 @@ pub(super) async fn admit(
             return Ok(());
         }
     }
-    refused(format!("user not permitted to {verb} requests with signerName {signer:?}"))
+    refused(format!("user not permitted to {verb} requests with signerName {signer}", signer = quote(&signer)))
 }
 
 fn signers(verb: &str, name: &str) -> Attributes {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Status;
 
 use crate::registry::{RequestContext, User};
@@ -35,11 +36,9 @@ pub fn context(user: Arc<User>, headers: &HeaderMap) -> Result<RequestContext, S
     };
     let cause = match text(SEEN_REVISION)? {
         None => 0,
-        Some(digits) => digits
-            .parse::<i64>()
-            .ok()
-            .filter(|revision| *revision >= 0)
-            .ok_or_else(|| Status::bad_request(format!("{SEEN_REVISION}: {digits:?} is not a revision")))?,
+        Some(digits) => digits.parse::<i64>().ok().filter(|revision| *revision >= 0).ok_or_else(|| {
+            Status::bad_request(format!("{SEEN_REVISION}: {digits} is not a revision", digits = quote(&digits)))
+        })?,
     };
     let agent = headers.get(http::header::USER_AGENT).and_then(|value| value.to_str().ok());
     let user_agent = agent.unwrap_or_default().chars().take(CLIENT_BYTES_MAX).collect();

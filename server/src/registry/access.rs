@@ -4,6 +4,7 @@
 //! everything else. Invariant: both ask the same [`Security`], and a refusal has the same words (Kubernetes 1.36).
 
 use async_trait::async_trait;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Reason, Status};
 
 use super::{Registry, RequestContext, Target, User};
@@ -175,22 +176,22 @@ impl Attributes {
     /// 403 in upstream's words.
     pub fn forbidden(&self, user: &User, reason: &str) -> Status {
         let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        let (name, verb) = (go_quoted(&user.name), &self.verb);
+        let (name, verb) = (quote(&user.name), &self.verb);
         match &self.asked {
             Asked::Path(path) => {
-                let why = tame(&format!("User {name} cannot {verb} path {}", go_quoted(path)));
+                let why = tame(&format!("User {name} cannot {verb} path {}", quote(path)));
                 Status::new(Reason::Forbidden, format!("forbidden: {why}{reason}"))
             }
             Asked::Resource(asked) => {
                 let full = asked.full_resource();
                 let scope = match asked.namespace.as_str() {
                     "" => "at the cluster scope".to_owned(),
-                    namespace => format!("in the namespace {}", go_quoted(namespace)),
+                    namespace => format!("in the namespace {}", quote(namespace)),
                 };
                 let why = tame(&format!(
                     "User {name} cannot {verb} resource {} in API group {} {scope}",
-                    go_quoted(&full),
-                    go_quoted(&asked.group)
+                    quote(&full),
+                    quote(&asked.group)
                 ));
                 let qualified = match asked.group.as_str() {
                     "" => asked.resource.clone(),
@@ -226,24 +227,6 @@ pub fn exact<'a>(selector: &'a str, field: &str) -> Option<&'a str> {
         let value = value.strip_prefix('=').unwrap_or(value).trim();
         (key.trim() == field && !key.ends_with('!') && !value.is_empty() && !value.contains('/')).then_some(value)
     })
-}
-
-/// A text in Go's quotes.
-fn go_quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            '\n' => quoted.push_str("\\n"),
-            '\r' => quoted.push_str("\\r"),
-            '\t' => quoted.push_str("\\t"),
-            other if other.is_control() => quoted.push_str(&format!("\\x{:02x}", u32::from(other))),
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// Nothing that a browser could take for HTML.

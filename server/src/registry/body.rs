@@ -1,5 +1,6 @@
 //! From the body of a request to an object of a kind.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Cause, KINDS, Kind, Object, Reason, Status};
 use serde_json::Value;
 
@@ -45,7 +46,11 @@ impl<'a> Expected<'a> {
 
     fn refuse(&self, found: &str, why: &str) -> Status {
         let version = self.api_version.rsplit('/').next().unwrap_or(self.api_version);
-        Status::bad_request(format!("{found} in version {version:?} cannot be handled as a {}: {why}", self.kind))
+        Status::bad_request(format!(
+            "{found} in version {version} cannot be handled as a {}: {why}",
+            self.kind,
+            version = quote(&version)
+        ))
     }
 }
 
@@ -127,10 +132,15 @@ fn unregistered(expected: Expected<'_>, api_version: &str, kind: &str) -> Option
         return None;
     }
     let shown = if group.is_empty() { own_version.clone() } else { format!("{group}/{own_version}") };
-    let why = format!("no kind {kind:?} is registered for version {shown:?} in scheme \"pkg/runtime/scheme.go:111\"");
+    let why = format!(
+        "no kind {kind} is registered for version {shown} in scheme \"pkg/runtime/scheme.go:111\"",
+        kind = quote(&kind),
+        shown = quote(&shown)
+    );
     Some(Status::bad_request(format!(
-        "{kind} in version {own_version:?} cannot be handled as a {}: {why}",
-        expected.kind
+        "{kind} in version {own_version} cannot be handled as a {}: {why}",
+        expected.kind,
+        own_version = quote(&own_version)
     )))
 }
 
@@ -240,7 +250,9 @@ pub(super) fn read_patched(expected: Expected<'_>, node: &Node<'_>) -> Result<Re
     if (api_version.as_str(), kind.as_str()) != (expected.api_version, expected.kind) {
         let Some(other) = Kind::by_api_version(&api_version, &kind) else {
             return Err(format!(
-                "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+                "no kind {kind} is registered for version {api_version} in scheme \"pkg/runtime/scheme.go:111\"",
+                kind = quote(&kind),
+                api_version = quote(&api_version)
             ));
         };
         // It is read as what it says it is, and then is not what was asked for.
@@ -301,7 +313,9 @@ pub(super) fn read_delete_options(body: &[u8]) -> Result<Object, Status> {
     if said[1] != "DeleteOptions" {
         let [version, kind] = said;
         return Err(Status::bad_request(format!(
-            "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
+            "no kind {kind} is registered for version {version} in scheme \"pkg/runtime/scheme.go:111\"",
+            kind = quote(&kind),
+            version = quote(&version)
         )));
     }
     let decoded = decode("meta/v1.DeleteOptions", &node).map_err(|wrong| {

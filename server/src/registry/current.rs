@@ -1,6 +1,7 @@
 //! What the store holds of an object now, and how a changed object is written back.
 
 use bytes::Bytes;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Status};
 use tracing::warn;
 
@@ -74,8 +75,8 @@ impl Current {
 fn damaged(key: &Bytes, why: &str) -> Status {
     warn!(key = %key.escape_ascii(), why, "a stored value is no object");
     Status::internal(format!(
-        "the value stored under {:?} is no object ({why}); it was not written by this server",
-        String::from_utf8_lossy(key)
+        "the value stored under {} is no object ({why}); it was not written by this server",
+        quote(&String::from_utf8_lossy(key))
     ))
 }
 

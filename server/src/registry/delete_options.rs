@@ -1,6 +1,7 @@
 //! What a delete asks (`metav1.DeleteOptions`, Kubernetes 1.36), wherever it stands: in the body of a delete, in the
 //! parameters of a request, in an eviction. It is read and judged here and nowhere else.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Cause, Object, Status};
 use serde_json::Value;
 
@@ -16,7 +17,10 @@ impl DeleteOptions {
         let orphan = asked.at(&["orphanDependents"]).and_then(Value::as_bool);
         let policy = asked.at(&["propagationPolicy"]).and_then(Value::as_str);
         if let (Some(policy), Some(_)) = (policy, orphan) {
-            let why = format!("Invalid value: {policy:?}: orphanDependents and deletionPropagation cannot be both set");
+            let why = format!(
+                "Invalid value: {}: orphanDependents and deletionPropagation cannot be both set",
+                quote(&policy)
+            );
             faults.push(fault("FieldValueInvalid", "propagationPolicy", why));
         }
         let propagation = match policy {
@@ -24,7 +28,7 @@ impl DeleteOptions {
                 let known = Propagation::named(word);
                 if known.is_none() {
                     let supported = "\"Foreground\", \"Background\", \"Orphan\", \"nil\"";
-                    let why = format!("Unsupported value: {word:?}: supported values: {supported}");
+                    let why = format!("Unsupported value: {word}: supported values: {supported}", word = quote(&word));
                     faults.push(fault("FieldValueNotSupported", "propagationPolicy", why));
                 }
                 known

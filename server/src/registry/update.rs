@@ -3,6 +3,7 @@
 //! Invariant: a change is judged on the object as it was read and written under a guard that it still is so. Only a
 //! client that named no resourceVersion has its change judged anew when somebody else was faster.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status, time};
 use serde_json::Value;
 
@@ -185,7 +186,7 @@ pub(super) fn parse_revision(text: &str) -> Result<i64, Status> {
         Ok(revision) if digits => Ok(revision),
         // Beyond any revision there will ever be.
         Err(_) if digits => Ok(i64::MAX),
-        _ => Err(Status::without_reason(format!("strconv.ParseUint: parsing {text:?}: invalid syntax"))),
+        _ => Err(Status::without_reason(format!("strconv.ParseUint: parsing {}: invalid syntax", quote(&text)))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Logs as streams of messages.
 
 use futures::{Stream, StreamExt, stream};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Reason, Status};
 use listwatch_proto::v1;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +34,7 @@ pub(super) async fn open(
 
 fn check(target: &Target, request: &v1::LogRequest) -> Result<(), Status> {
     if !matches!(target.subresource.as_str(), "" | "log") {
-        return Err(Status::bad_request(format!("subresource: {:?} has no log", target.subresource)));
+        return Err(Status::bad_request(format!("subresource: {} has no log", quote(&target.subresource))));
     }
     if target.namespace.is_empty() || target.name.is_empty() {
         return Err(Status::bad_request("resource: names no pod (namespace and name)"));

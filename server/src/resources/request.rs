@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Status;
 use listwatch_proto::v1;
 
@@ -71,8 +72,10 @@ pub(super) fn delete_options(request: &v1::DeleteRequest) -> Result<DeleteOption
     let propagation = match request.propagation_policy.as_str() {
         "" => None,
         word => Some(Propagation::named(word).ok_or_else(|| {
-            let message =
-                format!("propagation_policy: {word:?} is not one of \"Background\", \"Foreground\", \"Orphan\"");
+            let message = format!(
+                "propagation_policy: {} is not one of \"Background\", \"Foreground\", \"Orphan\"",
+                quote(&word)
+            );
             Status::bad_request(message)
         })?),
     };

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, Uri, header};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Status;
 use serde_json::Value;
 
@@ -96,7 +97,7 @@ pub(super) fn too_many_requests() -> Response {
 /// The words of kube-apiserver for `/api/v1/watch` with nothing behind it, which its filters do not understand.
 pub(super) fn watch_of_nothing(uri: &Uri) -> Response {
     let why = "failed to create RequestInfo: unable to determine kind and namespace from url";
-    let text = format!("Internal Server Error: {:?}: {why}, {uri}\n", uri.to_string());
+    let text = format!("Internal Server Error: {}: {why}, {uri}\n", quote(&uri.to_string()));
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     plain_error(StatusCode::INTERNAL_SERVER_ERROR, text)
 }

@@ -10,6 +10,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderValue, StatusCode, header};
+use listwatch_proto::go_quote::quote;
 use tokio_util::sync::CancellationToken;
 
 use super::answer;
@@ -129,7 +130,7 @@ fn report(checks: &[Check], excluded: &[String], passes: impl Fn(&Check) -> bool
         report.lines.push_str(&line);
     }
     let mut strange: Vec<String> =
-        excluded.iter().filter(|e| !checks.iter().any(|(name, _)| name == e)).map(|e| format!("{e:?}")).collect();
+        excluded.iter().filter(|e| !checks.iter().any(|(name, _)| name == e)).map(|e| quote(&e)).collect();
     strange.sort_unstable();
     strange.dedup();
     if !strange.is_empty() {

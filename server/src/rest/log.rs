@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::response::Response;
 use futures::{StreamExt, stream};
 use http::{HeaderValue, StatusCode, header};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Cause, Status, parse_time};
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +44,10 @@ fn since(registry: &Registry, query: &Query) -> Result<Option<i64>, Status> {
         return query.int("sinceSeconds");
     }
     let at = parse_time(text).ok_or_else(|| {
-        Status::bad_request(format!("sinceTime: {text:?} is not a time as in RFC 3339, such as 2026-01-02T03:04:05Z"))
+        Status::bad_request(format!(
+            "sinceTime: {} is not a time as in RFC 3339, such as 2026-01-02T03:04:05Z",
+            quote(&text)
+        ))
     })?;
     // A time to come would be an error as a number of seconds; as a time it is a log that shows nothing yet.
     Ok(Some(registry.time().duration_since(at).as_secs().max(1)))

@@ -4,6 +4,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Status;
 use serde_json::json;
 
@@ -31,7 +32,10 @@ impl Ask<'_> {
     pub(super) async fn get(&self) -> Result<Response, Status> {
         if matches!(self.target.name.as_str(), "." | "..") {
             let name = &self.target.name;
-            return Err(Status::bad_request(format!("Name parameter invalid: {name:?}: may not be '{name}'")));
+            return Err(Status::bad_request(format!(
+                "Name parameter invalid: {name_quoted}: may not be '{name}'",
+                name_quoted = quote(&name)
+            )));
         }
         let object = self.registry.get(self.context, self.target, self.query.min_revision()?).await?;
         one(self.registry, &object, self.form, self.carried, StatusCode::OK)

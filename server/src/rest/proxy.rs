@@ -12,6 +12,7 @@ use futures::{StreamExt, stream};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Reason, Status};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -127,12 +128,13 @@ impl<'a> Named<'a> {
             _ => ("?", "", ""),
         };
         match scheme {
-            _ if name.is_empty() => Err(Status::bad_request(format!("invalid {what} request {id:?}"))),
+            _ if name.is_empty() => Err(Status::bad_request(format!("invalid {what} request {id}", id = quote(&id)))),
             "" | "http" => Ok(Named { name, port }),
             "https" => Err(Status::bad_request(format!(
-                "{id:?}: proxy passes requests on in plain HTTP only; use kubectl port-forward for a port that speaks TLS"
+                "{}: proxy passes requests on in plain HTTP only; use kubectl port-forward for a port that speaks TLS",
+                quote(&id)
             ))),
-            _ => Err(Status::bad_request(format!("invalid {what} request {id:?}"))),
+            _ => Err(Status::bad_request(format!("invalid {what} request {id}", id = quote(&id)))),
         }
     }
 }
@@ -156,11 +158,9 @@ fn pod_port(pod: &Object, named: &str) -> Result<u16, Status> {
             containers.into_iter().flatten().find_map(|container| container["ports"][0]["containerPort"].as_u64());
         return Ok(first.and_then(|port| u16::try_from(port).ok()).unwrap_or(80));
     }
-    named
-        .parse()
-        .ok()
-        .filter(|port| *port > 0)
-        .ok_or_else(|| Status::bad_request(format!("the port of a pod is a number from 1 to 65535, not {named:?}")))
+    named.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
+        Status::bad_request(format!("the port of a pod is a number from 1 to 65535, not {}", quote(&named)))
+    })
 }
 
 async fn place_of_service(registry: &Registry, context: &RequestContext, target: &Target) -> Result<Place, Status> {
@@ -171,7 +171,7 @@ async fn place_of_service(registry: &Registry, context: &RequestContext, target:
     let service = service.object();
     let port = match named.port.parse::<i64>() {
         Ok(number) => service_port(service, number)
-            .ok_or_else(|| none(format!("no service port {number} found for service {:?}", named.name)))?,
+            .ok_or_else(|| none(format!("no service port {number} found for service {}", quote(&named.name))))?,
         Err(_) => named.port.to_owned(),
     };
     let kind = |name: &str| Kind::by_api_version("v1", name).ok_or_else(|| Status::internal(format!("no {name}")));
@@ -184,7 +184,7 @@ async fn place_of_service(registry: &Registry, context: &RequestContext, target:
     if known.is_empty() {
         // Pods of process nodes have loopback addresses, which endpoints may not name: the selector finds them.
         let found = selected(registry, context, service, pods, &port).await?;
-        return found.ok_or_else(|| none(format!("no endpoints available for service {:?}", named.name)));
+        return found.ok_or_else(|| none(format!("no endpoints available for service {}", quote(&named.name))));
     }
     for (name, address, number) in candidates(&known, &port, &target.namespace) {
         let pod = Target::object(pods, &target.namespace, name);
@@ -195,7 +195,7 @@ async fn place_of_service(registry: &Registry, context: &RequestContext, target:
             return Ok(Place::Pod(pod, number));
         }
     }
-    Err(none(format!("no endpoints available for service {:?}", target.name)))
+    Err(none(format!("no endpoints available for service {}", quote(&target.name))))
 }
 
 /// A port of a pod that is ready and that a service selects, by chance.
@@ -355,7 +355,8 @@ async fn pass(
     if let Ok(onward) = &mut onward {
         *onward.headers_mut() = headers;
     }
-    let onward = onward.map_err(|error| Status::bad_request(format!("{path:?} cannot be asked for: {error}")))?;
+    let onward = onward
+        .map_err(|error| Status::bad_request(format!("{path} cannot be asked for: {error}", path = quote(&path))))?;
     let mut answer = sender.send_request(onward).await.map_err(|e| unreachable_service(&e, &failure))?;
     let upgrades = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
     let pod_side = upgrades.then(|| hyper::upgrade::on(&mut answer));

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use listwatch_proto::go_quote::{quote, quote_in_time};
 use listwatch_proto::resource::{Cause, Object, Status};
 
 use crate::registry::{DeleteOptions, FieldValidation, ListOptions, WatchOptions, WriteOptions, is_dry_run};
@@ -67,7 +68,11 @@ impl Query {
         match self.given(name) {
             None => Ok(None),
             Some(text) => text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
-                Status::bad_request(format!("strconv.ParseInt: parsing {text:?}: {}", go_words(&error)))
+                Status::bad_request(format!(
+                    "strconv.ParseInt: parsing {text}: {}",
+                    go_words(&error),
+                    text = quote(&text)
+                ))
             }),
         }
     }
@@ -75,7 +80,7 @@ impl Query {
     /// Reads what a GET of a collection asks. `watch`: it was asked for by the path.
     pub(super) fn list_or_watch(&self, watch: bool) -> Result<Read, Status> {
         if let Some(selector) = self.given("shardSelector").filter(|s| !s.is_empty()) {
-            return Err(Status::bad_request(format!("shardSelector {selector:?} is not served")));
+            return Err(Status::bad_request(format!("shardSelector {} is not served", quote(&selector))));
         }
         let watch = watch || self.flag("watch").unwrap_or(false);
         let (limit, timeout) = (self.int("limit")?.unwrap_or(0), self.int("timeoutSeconds")?);
@@ -119,7 +124,8 @@ impl Query {
             text => match go_duration(text) {
                 Some(duration) => Ok(Some(duration)),
                 None => Err(Status::bad_request(format!(
-                    "invalid timeout specified in the request URL - time: invalid duration {text:?}"
+                    "invalid timeout specified in the request URL - time: invalid duration {}",
+                    quote_in_time(text)
                 ))),
             },
         }
@@ -214,8 +220,10 @@ impl Query {
             "Strict" => FieldValidation::Strict,
             "Ignore" => FieldValidation::Ignore,
             other => {
-                let message =
-                    format!("Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"");
+                let message = format!(
+                    "Unsupported value: {}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
+                    quote(&other)
+                );
                 return Err(Status::invalid_options(
                     form,
                     vec![fault("FieldValueNotSupported", "fieldValidation", message)],
@@ -269,8 +277,9 @@ fn revision(text: &str) -> Result<i64, String> {
     if text.is_empty() {
         return Ok(0);
     }
-    let refused =
-        |why: &str| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: {why}");
+    let refused = |why: &str| {
+        format!("resourceVersion: Invalid value: {text}: strconv.ParseUint: parsing {text}: {why}", text = quote(&text))
+    };
     if !text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(refused("invalid syntax"));
     }
@@ -318,7 +327,7 @@ fn forbidden(why: &str) -> Cause {
 }
 
 fn unsupported(value: &str, supported: &str) -> Cause {
-    let message = format!("Unsupported value: {value:?}: supported values: {supported}");
+    let message = format!("Unsupported value: {value}: supported values: {supported}", value = quote(&value));
     fault("FieldValueNotSupported", "resourceVersionMatch", message)
 }
 

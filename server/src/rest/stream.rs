@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use hyper_util::rt::TokioIo;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Status;
 use tokio_util::sync::CancellationToken;
 
@@ -74,7 +75,7 @@ fn stream_query(target: &Target, query: &Query) -> Result<StreamQuery, Status> {
             let mut ports = Vec::new();
             for text in query.all("ports").flat_map(|list| list.split(',')).filter(|text| !text.is_empty()) {
                 let port = text.parse::<u16>().ok().filter(|port| *port > 0);
-                ports.push(port.ok_or_else(|| Status::bad_request(format!("ports: {text:?} is not a port")))?);
+                ports.push(port.ok_or_else(|| Status::bad_request(format!("ports: {} is not a port", quote(&text))))?);
             }
             Ok(StreamQuery::PortForward(ports))
         }

@@ -1,5 +1,6 @@
 //! Objects as rows of columns (`meta.k8s.io` Table).
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Status};
 use serde_json::{Value, json};
 
@@ -27,8 +28,9 @@ impl Carried {
             "Object" => Ok(Carried::Object),
             "None" => Ok(Carried::None),
             other => Err(Status::bad_request(format!(
-                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', \
-                 'Object', 'None', or empty"
+                "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', \
+                 'Object', 'None', or empty",
+                quote(&other)
             ))),
         }
     }

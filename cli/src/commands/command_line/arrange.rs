@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
+use listwatch_proto::go_quote::quote;
 
 /// Arguments as the parser takes them.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,10 +48,11 @@ pub(crate) fn arrange(
             Some((flag, None)) => {
                 let value = word.split_once('=').map_or("", |(_, value)| value);
                 return Err(format!(
-                    "invalid argument {value:?} for \"--{flag}\" flag: strconv.ParseBool: parsing {value:?}: invalid \
+                    "invalid argument {value} for \"--{flag}\" flag: strconv.ParseBool: parsing {value}: invalid \
                      syntax\nSee '{} {} --help' for usage.",
                     root.get_name(),
-                    walk.path.join(" ")
+                    walk.path.join(" "),
+                    value = quote(&value)
                 ));
             }
         }

@@ -2,6 +2,7 @@
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use listwatch_proto::go_quote::quote;
 
 use super::Arranged;
 
@@ -23,10 +24,15 @@ pub(crate) fn refusal(error: &clap::Error, root: &Command, arranged: &Arranged) 
         ErrorKind::InvalidSubcommand => {
             let word = text(error, ContextKind::InvalidSubcommand);
             if arranged.path.is_empty() {
-                format!("unknown command {word:?} for {:?}{}", root.get_name(), suggestions(root, &word))
+                format!(
+                    "unknown command {word} for {}{}",
+                    quote(&root.get_name()),
+                    suggestions(root, &word),
+                    word = quote(&word)
+                )
             } else {
                 let rest = words.iter().skip_while(|other| **other != word).cloned().collect::<Vec<_>>().join(" ");
-                format!("unknown command {rest:?}\nSee '{command} -h' for help and examples")
+                format!("unknown command {rest}\nSee '{command} -h' for help and examples", rest = quote(&rest))
             }
         }
         ErrorKind::UnknownArgument if argument.starts_with("--") => {
@@ -38,7 +44,7 @@ pub(crate) fn refusal(error: &clap::Error, root: &Command, arranged: &Arranged) 
             let group = words.iter().find(is_it).unwrap_or(&argument);
             format!("unknown shorthand flag: '{letter}' in {group}\n{usage}")
         }
-        ErrorKind::UnknownArgument => format!("unexpected argument {argument:?}\n{usage}"),
+        ErrorKind::UnknownArgument => format!("unexpected argument {argument}\n{usage}", argument = quote(&argument)),
         ErrorKind::InvalidValue if value.is_empty() => {
             let last = words.last().map_or("", String::as_str);
             match last.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.chars().last()) {
@@ -49,15 +55,15 @@ pub(crate) fn refusal(error: &clap::Error, root: &Command, arranged: &Arranged) 
         ErrorKind::InvalidValue => choice(&argument, &value).unwrap_or_else(|| first_line(error)),
         ErrorKind::ValueValidation => {
             format!(
-                "invalid argument {value:?} for {:?} flag: {}\n{usage}",
-                shown(root, arranged, &argument),
-                why(error, &value)
+                "invalid argument {value} for {} flag: {}\n{usage}",
+                quote(&shown(root, arranged, &argument)),
+                why(error, &value),
+                value = quote(&value)
             )
         }
         ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::Strings(missing)) if missing.iter().all(|arg| arg.starts_with("--")) => {
-                let names: Vec<_> =
-                    missing.iter().map(|arg| format!("{:?}", long(arg).trim_start_matches('-'))).collect();
+                let names: Vec<_> = missing.iter().map(|arg| quote(long(arg).trim_start_matches('-'))).collect();
                 format!("required flag(s) {} not set", names.join(", "))
             }
             _ => first_line(error),
@@ -95,10 +101,10 @@ fn why(error: &clap::Error, value: &str) -> String {
     use std::error::Error;
     let cause = error.source().map(ToString::to_string).unwrap_or_default();
     if cause.contains("invalid digit") || cause.contains("cannot parse integer") {
-        return format!("strconv.ParseInt: parsing {value:?}: invalid syntax");
+        return format!("strconv.ParseInt: parsing {}: invalid syntax", quote(&value));
     }
     if cause.contains("number too large") || cause.contains("number too small") || cause.contains(" is not in ") {
-        return format!("strconv.ParseInt: parsing {value:?}: value out of range");
+        return format!("strconv.ParseInt: parsing {}: value out of range", quote(&value));
     }
     cause
 }
@@ -111,7 +117,10 @@ fn choice(argument: &str, value: &str) -> Option<String> {
             format!("invalid cascade value ({value}). Must be \"background\", \"foreground\", or \"orphan\"")
         }
         "--validate" => {
-            format!("invalid - validate option {value:?}; must be one of: strict (or true), warn, ignore (or false)")
+            format!(
+                "invalid - validate option {}; must be one of: strict (or true), warn, ignore (or false)",
+                quote(&value)
+            )
         }
         _ => return None,
     })

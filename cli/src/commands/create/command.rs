@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use bytes::Bytes;
 use clap::{Args, Subcommand};
 use listwatch_components::client::{Error, RawRequest};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::Value;
 
@@ -199,7 +200,7 @@ fn remember(object: &mut Object, with_namespace: bool) {
     }
     let first = ["kind", "apiVersion", "metadata"];
     let rest = bare.0.keys().map(String::as_str).filter(|field| !first.contains(field));
-    let fields = first.into_iter().chain(rest).map(|field| format!("{:?}:{}", field, bare.0[field]));
+    let fields = first.into_iter().chain(rest).map(|field| format!("{}:{}", quote(&field), bare.0[field]));
     let memory = format!("{{{}}}\n", fields.collect::<Vec<_>>().join(","));
     object.set(&["metadata", "annotations", LAST_APPLIED], memory);
 }

@@ -1,6 +1,7 @@
 //! `lw create service`: clusterip, nodeport, loadbalancer and externalname.
 
 use clap::{Args, Subcommand};
+use listwatch_proto::go_quote::quote;
 use serde_json::{Value, json};
 
 use super::command::HowArgs;
@@ -167,7 +168,7 @@ fn parse_port(text: &str) -> Result<u16, Failure> {
         } else {
             "invalid syntax"
         };
-        Failure::usage(format!("strconv.ParseUint: parsing {text:?}: {why}"))
+        Failure::usage(format!("strconv.ParseUint: parsing {text}: {why}", text = quote(&text)))
     })
 }
 

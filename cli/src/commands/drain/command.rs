@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use listwatch_components::client::ListParams;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, LabelSelector, Object, ObjectKey};
 
 use super::choose::{Allowed, Choice, choose, daemon_of};
@@ -88,7 +89,7 @@ pub(crate) async fn run(args: &DrainArgs) -> Result<ExitCode, Failure> {
             continue;
         }
         let fault = together(&faults);
-        tell!("error: unable to drain node {name:?} due to error: {fault}, continuing command...");
+        tell!("error: unable to drain node {name} due to error: {fault}, continuing command...", name = quote(&name));
         problems.extend(faults);
         pending.push(name);
     }
@@ -144,7 +145,11 @@ impl Drain<'_> {
         if !faults.is_empty() {
             let left = self.choose(node).await?.go;
             if !left.is_empty() {
-                tell!("There are pending pods in node {node:?} when an error occurred: {}", together(&faults));
+                tell!(
+                    "There are pending pods in node {node} when an error occurred: {}",
+                    together(&faults),
+                    node = quote(&node)
+                );
                 left.iter().for_each(|pod| tell!("pod/{}", pod.name()));
             }
         }

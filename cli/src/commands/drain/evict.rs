@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use listwatch_components::client::DeleteParams;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Reason};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -51,7 +52,11 @@ impl Eviction<'_> {
                 Err(error) => return Err(error.to_string()),
             }
         } else {
-            let context = format!("error when evicting pods/{name:?} -n {namespace:?}");
+            let context = format!(
+                "error when evicting pods/{name} -n {namespace}",
+                name = quote(&name),
+                namespace = quote(&namespace)
+            );
             loop {
                 self.say(&format!("evicting pod {namespace}/{name}{}", self.dry_run.suffix()));
                 if Instant::now() >= end {
@@ -72,7 +77,11 @@ impl Eviction<'_> {
             return Ok(());
         }
         let leaving = Leaving { kind: self.pods, key: pod.key(), uid: pod.text(&["metadata", "uid"]).to_owned() };
-        let context = format!("error when waiting for pod {name:?} in namespace {namespace:?} to terminate");
+        let context = format!(
+            "error when waiting for pod {name} in namespace {namespace} to terminate",
+            name = quote(&name),
+            namespace = quote(&namespace)
+        );
         match timeout_at(end, wait_gone(self.session, &leaving)).await {
             Ok(Ok(())) => {
                 self.say(&format!("pod/{name} {}", if self.by_delete { "deleted" } else { "evicted" }));

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use listwatch_components::client::{Error, Patch};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Reason as StatusReason, Status};
 use serde_json::{Map, Value};
 
@@ -58,7 +59,8 @@ pub(crate) async fn run(args: &EditArgs) -> Result<ExitCode, Failure> {
     args.print.printer()?;
     if let Some(form) = args.print.form().filter(|form| !["json", "kyaml", "yaml", "name"].contains(form)) {
         return Err(Failure::usage(format!(
-            "unable to match a printer suitable for the output format {form:?}, allowed formats are: json,kyaml,yaml"
+            "unable to match a printer suitable for the output format {}, allowed formats are: json,kyaml,yaml",
+            quote(&form)
         )));
     }
     let Selection { session, found, .. } = args.selection.select(&args.words, "edit").await?;
@@ -153,8 +155,8 @@ impl Edit<'_> {
                         status.causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
                     let faults = if faults.is_empty() { vec![status.message.clone()] } else { faults };
                     // Whoever edits by a script never sees the header.
-                    tell!("error: {} {:?} is invalid{}", resource_of(object), object.name(), listed(&faults));
-                    let head = format!("{} {:?} was not valid", resource_of(object), object.name());
+                    tell!("error: {} {} is invalid{}", resource_of(object), quote(&object.name()), listed(&faults));
+                    let head = format!("{} {} was not valid", resource_of(object), quote(&object.name()));
                     reasons.push(Reason { head, faults });
                 }
                 Err(error) => report.fail(refusal(object, &error, path)),
@@ -248,18 +250,20 @@ fn refusal(object: &Object, error: &Error, path: &Path) -> Failure {
     let (resource, name, path) = (resource_of(object), object.name(), path.display());
     if error.is_not_found() {
         return Failure::Bare(format!(
-            "error: {resource} {name:?} could not be found on the server\nThe edits you made on deleted resources have \
-             been saved to \"{path}\""
+            "error: {resource} {name} could not be found on the server\nThe edits you made on deleted resources have \
+             been saved to \"{path}\"",
+            name = quote(&name)
         ));
     }
     Failure::Bare(format!(
-        "error: {resource} {name:?} could not be patched: {}\nYou can run `lw apply -f {path}` to try this update again.",
-        with_causes(error)
+        "error: {resource} {name} could not be patched: {}\nYou can run `lw apply -f {path}` to try this update again.",
+        with_causes(error),
+        name = quote(&name)
     ))
 }
 
 fn keep(path: &Path) {
-    tell!("A copy of your changes has been stored to {:?}", path.display().to_string());
+    tell!("A copy of your changes has been stored to {}", quote(&path.display().to_string()));
 }
 
 #[cfg(test)]

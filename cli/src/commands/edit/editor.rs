@@ -8,6 +8,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use listwatch_proto::go_quote::quote;
+
 use crate::commands::failure::Failure;
 
 /// The editor of the person: `KUBE_EDITOR`, `EDITOR`, else `vi`.
@@ -33,11 +35,11 @@ impl Editor {
             Ok(status) if status.success() => {}
             Ok(status) if status.code() == Some(127) => {
                 remove(&path);
-                return Err(Failure::plain(format!("unable to launch the editor {:?}", self.0)));
+                return Err(Failure::plain(format!("unable to launch the editor {}", quote(&self.0))));
             }
             _ => {
                 remove(&path);
-                return Err(Failure::plain(format!("there was a problem with the editor {:?}", self.0)));
+                return Err(Failure::plain(format!("there was a problem with the editor {}", quote(&self.0))));
             }
         }
         let edited =

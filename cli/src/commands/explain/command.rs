@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use listwatch_components::client::{Error, RawRequest};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Kind;
 
 use super::schema::Document;
@@ -72,7 +73,7 @@ pub(crate) async fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     writeln!(out, "KIND:       {}\nVERSION:    {version}\n", kind.kind)?;
     let Some(text) = document.explain(schema, &path, args.recursive) else {
         let field = path.last().map_or("", String::as_str);
-        return Err(Failure::plain(format!("field {field:?} does not exist")));
+        return Err(Failure::plain(format!("field {} does not exist", quote(&field))));
     };
     writeln!(out, "{text}")?;
     Ok(ExitCode::SUCCESS)
@@ -87,7 +88,7 @@ fn split(word: &str) -> Result<(&'static Kind, Vec<String>), Failure> {
             Some((kind, words[count..].iter().map(|word| (*word).to_owned()).collect()))
         })
     };
-    let unknown = || Failure::Bare(format!("the server doesn't have a resource type {:?}", words[0]));
+    let unknown = || Failure::Bare(format!("the server doesn't have a resource type {}", quote(&words[0])));
     find()
         .or_else(|| {
             learn_kinds();

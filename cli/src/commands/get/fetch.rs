@@ -1,6 +1,7 @@
 //! Asks the server for objects of one kind.
 
 use listwatch_components::client::Error;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, ObjectKey, Reason};
 use listwatch_proto::v1::{self, Column, ResourceRef, Row, View};
 
@@ -141,5 +142,5 @@ impl Get<'_> {
 /// An object as the server sent it.
 pub(super) fn decode(wire: &v1::Object) -> Result<Object, Failure> {
     Object::from_slice(&wire.json)
-        .map_err(|e| Failure::plain(format!("cannot read {} {:?} from the server: {e}", wire.kind, wire.name)))
+        .map_err(|e| Failure::plain(format!("cannot read {} {} from the server: {e}", wire.kind, quote(&wire.name))))
 }

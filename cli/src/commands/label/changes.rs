@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::{Map, Value};
 
@@ -81,7 +82,7 @@ impl Changes {
                     return Err(Failure::usage(format!("invalid label spec: {word}")));
                 }
                 if let Some(fault) = label_value_fault(value) {
-                    return Err(Failure::usage(format!("invalid label value: {word:?}: {fault}")));
+                    return Err(Failure::usage(format!("invalid label value: {word}: {fault}", word = quote(&word))));
                 }
             }
             changes.set.insert(key.to_owned(), value.to_owned());

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use listwatch_components::client::Patch;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
@@ -126,7 +127,7 @@ impl Run<'_> {
         }
         if self.what == Words::Labels && self.args.dry_run != DryRun::Client {
             for key in &outcome.missing {
-                writeln!(io::stdout().lock(), "label {key:?} not found.")?;
+                writeln!(io::stdout().lock(), "label {} not found.", quote(&key))?;
             }
         }
         let mut object = live.clone();

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use listwatch_components::client::ListParams;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, LabelSelector, Object, ObjectKey};
 use serde_json::Value;
 
@@ -155,11 +156,11 @@ fn of_pod(pod: &Object, choice: &Choice<'_>) -> Result<Vec<Source>, Failure> {
         if is_there(name) {
             return Ok(vec![source(&name.to_owned())]);
         }
-        tell!("Default container name {name:?} not found in pod {}", pod.name());
+        tell!("Default container name {name} not found in pod {}", pod.name(), name = quote(&name));
     }
     let Some(first) = containers.first() else { return Ok(Vec::new()) };
     if containers.len() + init.len() > 1 && !choice.all_pods {
-        tell!("Defaulted container {first:?} out of: {}", all_names(pod));
+        tell!("Defaulted container {first} out of: {}", all_names(pod), first = quote(&first));
     }
     Ok(vec![source(first)])
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::Write;
 
 use clap::Args;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::Value;
 
@@ -69,7 +70,8 @@ const ALLOWED: &str = "custom-columns,custom-columns-file,go-template,go-templat
 
 fn unknown(text: &str) -> Failure {
     Failure::usage(format!(
-        "unable to match a printer suitable for the output format {text:?}, allowed formats are: {ALLOWED}"
+        "unable to match a printer suitable for the output format {text}, allowed formats are: {ALLOWED}",
+        text = quote(&text)
     ))
 }
 
@@ -176,8 +178,9 @@ impl Printer {
         if let Output::GoTemplate(template, text) = &self.form {
             let failed = |why| {
                 Failure::plain(format!(
-                    "error executing template {text:?}: Error executing template: {why}. Printing more information for \
-                     debugging the template:\n\ttemplate was:\n\t\t{text}"
+                    "error executing template {text_quoted}: Error executing template: {why}. Printing more information for \
+                     debugging the template:\n\ttemplate was:\n\t\t{text}",
+                    text_quoted = quote(&text)
                 ))
             };
             return Ok(out.write_all(template.print(value).map_err(failed)?.as_bytes())?);
@@ -186,9 +189,8 @@ impl Printer {
         let printed = if *as_json { template.values(value).map(|v| to_json(&v)) } else { template.print(value) };
         let printed = printed.map_err(|why| {
             Failure::plain(format!(
-                "error executing jsonpath {text:?}: Error executing template: {why}. Printing more information for \
-                 debugging the template:\n\ttemplate was:\n\t\t{text}"
-            ))
+                "error executing jsonpath {text_quoted}: Error executing template: {why}. Printing more information for \
+                 debugging the template:\n\ttemplate was:\n\t\t{text}", text_quoted = quote(&text)))
         })?;
         Ok(out.write_all(printed.as_bytes())?)
     }

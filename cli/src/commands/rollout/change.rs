@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use jiff::Zoned;
 use listwatch_components::client::{Error, Patch};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
@@ -52,7 +53,7 @@ pub(super) async fn apply(session: &Session, chosen: &Chosen, change: Change) ->
     } else {
         Err(format!("{} is not supported", change.gerund()))
     };
-    let patch = planned.map_err(|why| Failure::plain(format!("{} {:?} {why}", kind.name(), object.name())))?;
+    let patch = planned.map_err(|why| Failure::plain(format!("{} {} {why}", kind.name(), quote(&object.name()))))?;
     let params = write_params("kubectl-rollout", DryRun::None, Validation::Strict);
     let patched = session.api(kind).patch_with(&chosen.key(), "", &Patch::Merge(patch), &params).await;
     patched.map_err(|error| match error {

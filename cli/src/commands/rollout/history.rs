@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use listwatch_components::client::ListParams;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{LabelSelector, Object};
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ pub(super) async fn show(session: &Session, chosen: &Chosen, revision: i64) -> R
     } else if chosen.kind.kind == "Deployment" {
         of_deployment(session, &chosen.object).await?
     } else {
-        let problem = format!("no history viewer has been implemented for {:?}", group_kind(chosen));
+        let problem = format!("no history viewer has been implemented for {}", quote(&group_kind(chosen)));
         return Err(Failure::plain(problem));
     };
     let text = text(&revisions, revision).map_err(Failure::plain)?;

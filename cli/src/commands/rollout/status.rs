@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 
 use crate::commands::failure::Failure;
@@ -83,7 +84,7 @@ fn stage(deployment: &Object, revision: i64) -> Result<Stage, String> {
     let name = deployment.name();
     if revision > 0 {
         let running = running_revision(deployment)
-            .map_err(|why| format!("cannot get the revision of deployment {name:?}: {why}"))?;
+            .map_err(|why| format!("cannot get the revision of deployment {name}: {why}", name = quote(&name)))?;
         if revision != running {
             return Err(format!("desired revision ({revision}) is different from the running revision ({running})"));
         }
@@ -94,10 +95,10 @@ fn stage(deployment: &Object, revision: i64) -> Result<Stage, String> {
     }
     let is_late = |condition: &serde_json::Value| condition["reason"] == "ProgressDeadlineExceeded";
     if deployment.condition("Progressing").is_some_and(is_late) {
-        return Err(format!("deployment {name:?} exceeded its progress deadline"));
+        return Err(format!("deployment {} exceeded its progress deadline", quote(&name)));
     }
     let (updated, replicas, available) = (status("updatedReplicas"), status("replicas"), status("availableReplicas"));
-    let waiting = format!("Waiting for deployment {name:?} rollout to finish:");
+    let waiting = format!("Waiting for deployment {} rollout to finish:", quote(&name));
     let wanted = deployment.int(&["spec", "replicas"]).unwrap_or(0);
     Ok(if updated < wanted {
         Stage::Going(format!("{waiting} {updated} out of {wanted} new replicas have been updated..."))
@@ -106,7 +107,7 @@ fn stage(deployment: &Object, revision: i64) -> Result<Stage, String> {
     } else if available < updated {
         Stage::Going(format!("{waiting} {available} of {updated} updated replicas are available..."))
     } else {
-        Stage::Done(format!("deployment {name:?} successfully rolled out"))
+        Stage::Done(format!("deployment {} successfully rolled out", quote(&name)))
     })
 }
 
@@ -125,7 +126,7 @@ fn daemon_stage(set: &Object) -> Result<Stage, String> {
         return Ok(Stage::Going("Waiting for daemon set spec update to be observed...".to_owned()));
     }
     let name = set.name();
-    let waiting = format!("Waiting for daemon set {name:?} rollout to finish:");
+    let waiting = format!("Waiting for daemon set {} rollout to finish:", quote(&name));
     let (updated, available) = (status("updatedNumberScheduled"), status("numberAvailable"));
     let wanted = status("desiredNumberScheduled");
     Ok(if updated < wanted {
@@ -133,7 +134,7 @@ fn daemon_stage(set: &Object) -> Result<Stage, String> {
     } else if available < wanted {
         Stage::Going(format!("{waiting} {available} of {wanted} updated pods are available..."))
     } else {
-        Stage::Done(format!("daemon set {name:?} successfully rolled out"))
+        Stage::Done(format!("daemon set {} successfully rolled out", quote(&name)))
     })
 }
 

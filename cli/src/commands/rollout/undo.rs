@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use listwatch_components::client::{Error, Patch};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::{Map, Value, json};
 
@@ -33,7 +34,7 @@ pub(super) async fn undo(session: &Session, chosen: &Chosen, to_revision: i64, d
         return controlled::undo(session, chosen, to_revision, dry_run).await;
     }
     if chosen.kind.kind != "Deployment" {
-        let problem = format!("no rollbacker has been implemented for {:?}", group_kind(chosen));
+        let problem = format!("no rollbacker has been implemented for {}", quote(&group_kind(chosen)));
         return Err(Failure::plain(problem));
     }
     let deployment = &chosen.object;
@@ -101,7 +102,7 @@ fn plan(deployment: &Object, revisions: &Revisions, to_revision: i64, dry_run: D
 fn pick<'a>(deployment: &Object, revisions: &'a Revisions, to_revision: i64) -> Result<&'a Object, String> {
     if to_revision == 0 {
         let before = revisions.values().rev().nth(1);
-        return before.ok_or_else(|| format!("no rollout history found for deployment {:?}", deployment.name()));
+        return before.ok_or_else(|| format!("no rollout history found for deployment {}", quote(&deployment.name())));
     }
     let unknown = || format!("unable to find specified revision {to_revision} in history");
     revisions.get(&to_revision).ok_or_else(unknown)

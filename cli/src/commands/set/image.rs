@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use listwatch_components::client::{Error, Patch};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
@@ -63,7 +64,7 @@ pub(super) async fn run(args: &ImageArgs) -> Result<ExitCode, Failure> {
             }
         };
         plan.missing.iter().for_each(|name| {
-            report.fail(Failure::plain(format!("unable to find container named {name:?}")));
+            report.fail(Failure::plain(format!("unable to find container named {}", quote(&name))));
         });
         if plan.patch.is_empty() {
             continue;

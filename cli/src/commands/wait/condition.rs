@@ -1,5 +1,6 @@
 //! What can be waited for, in kubectl's spelling.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
@@ -35,7 +36,7 @@ impl Condition {
         }
         match text.strip_prefix("jsonpath=") {
             Some(path) => parse_path(path),
-            None => Err(format!("unrecognized condition: {text:?}")),
+            None => Err(format!("unrecognized condition: {}", quote(&text))),
         }
     }
 

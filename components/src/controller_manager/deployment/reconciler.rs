@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, ObjectKey};
 use serde_json::{Value, json};
 
@@ -150,7 +151,7 @@ impl DeploymentReconciler {
                 Ok(())
             }
             Err(error) => {
-                let message = format!("Failed to create new replica set {:?}: {error}", new.name);
+                let message = format!("Failed to create new replica set {}: {error}", quote(&new.name));
                 if !error.is_transient() && !error.is_not_leading() {
                     self.tools.tell(cached, EventType::Warning, "ReplicaSetCreateError", message);
                     outcome.note = Some(Note::create_error(&new.name, &error));

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{parse_time, time};
 use serde_json::{Value, json};
 
@@ -31,17 +32,21 @@ pub struct Note {
 impl Note {
     /// A set was made.
     pub fn created(set: &str) -> Self {
-        Note { status: "True", reason: "NewReplicaSetCreated", message: format!("Created new replica set {set:?}") }
+        Note {
+            status: "True",
+            reason: "NewReplicaSetCreated",
+            message: format!("Created new replica set {}", quote(&set)),
+        }
     }
 
     /// A set was there already.
     pub fn found(set: &str) -> Self {
-        Note { status: "True", reason: "FoundNewReplicaSet", message: format!("Found new replica set {set:?}") }
+        Note { status: "True", reason: "FoundNewReplicaSet", message: format!("Found new replica set {}", quote(&set)) }
     }
 
     /// A set could not be made.
     pub fn create_error(set: &str, error: &dyn std::fmt::Display) -> Self {
-        let message = format!("Failed to create new replica set {set:?}: {error}");
+        let message = format!("Failed to create new replica set {set}: {error}", set = quote(&set));
         Note { status: "False", reason: "ReplicaSetCreateError", message }
     }
 }
@@ -212,8 +217,8 @@ fn progress(facts: &Facts<'_>, status: &Value, conditions: &mut Conditions) {
         return;
     }
     let subject = match facts.new {
-        Some(set) => format!("ReplicaSet {:?}", set.key.name),
-        None => format!("Deployment {:?}", deployment.key.name),
+        Some(set) => format!("ReplicaSet {}", quote(&set.key.name)),
+        None => format!("Deployment {}", quote(&deployment.key.name)),
     };
     let stale = |status: &Value| number(status, "replicas") - number(status, "updatedReplicas");
     let more = |field: &str| number(status, field) > number(old, field);

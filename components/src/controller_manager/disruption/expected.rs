@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, ObjectKey, OwnerReference};
 
 use crate::client::{Api, Error};
@@ -45,7 +46,7 @@ pub(super) async fn expected(caches: &Caches, tools: &Tools, pods: &[PodRef]) ->
         };
         match found {
             Some((uid, replicas)) => drop(scales.insert(uid, replicas)),
-            None => return Err(Unknown::Nobody(format!("found no controllers for pod {:?}", pod.key.name))),
+            None => return Err(Unknown::Nobody(format!("found no controllers for pod {}", quote(&pod.key.name)))),
         }
     }
     expected.wanted = scales.values().sum();
@@ -75,7 +76,11 @@ fn replicas(object: &Object) -> i64 {
 async fn ask(tools: &Tools, namespace: &str, owner: &OwnerReference) -> Result<Option<(String, i64)>, Unknown> {
     let Some(kind) = Kind::by_api_version(&owner.api_version, &owner.kind) else {
         let (kind, version) = (&owner.kind, &owner.api_version);
-        return Err(Unknown::Nobody(format!("no matches for kind {kind:?} in version {version:?}")));
+        return Err(Unknown::Nobody(format!(
+            "no matches for kind {kind} in version {version}",
+            kind = quote(&kind),
+            version = quote(&version)
+        )));
     };
     if !kind.has_subresource("scale") {
         return Err(Unknown::Nobody(format!("{} does not implement the scale subresource", kind.name())));

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use k8s_openapi::api::core::v1::{
     ConfigMap, Container, Pod, PodSpec, ResourceFieldSelector, ServiceAccountTokenProjection,
 };
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Quantity, Resources};
 
 use super::spec;
@@ -79,7 +80,7 @@ impl Facts<'_> {
     /// The ConfigMap; `None` if there is none and that is allowed.
     pub(super) fn config_map(&self, name: &str, optional: bool) -> Result<Option<Arc<ConfigMap>>, FactError> {
         match (self.config_maps)(name) {
-            Lookup::NotSeen => Err(FactError::NotSeen(format!("ConfigMap {name:?}"))),
+            Lookup::NotSeen => Err(FactError::NotSeen(format!("ConfigMap {}", quote(&name)))),
             Lookup::Found(map) => Ok(Some(map)),
             Lookup::Absent if optional => Ok(None),
             Lookup::Absent => Err(FactError::Failed(format!("configmap \"{name}\" not found"))),
@@ -116,7 +117,7 @@ impl Facts<'_> {
             "spec.serviceAccountName" if !in_volume => spec.and_then(|spec| spec.service_account_name.clone()),
             "status.hostIP" | "status.hostIPs" if !in_volume => Some(self.host_ip.to_owned()),
             "status.podIP" | "status.podIPs" if !in_volume => Some(self.pod_ip.to_owned()),
-            _ => return Err(FactError::Failed(format!("fieldRef {path:?} is not supported here"))),
+            _ => return Err(FactError::Failed(format!("fieldRef {} is not supported here", quote(&path)))),
         };
         Ok(value.unwrap_or_default())
     }
@@ -200,7 +201,7 @@ pub fn tokens(spec: &PodSpec) -> BTreeSet<TokenAsk> {
 
 /// `key="value"`, a line each.
 fn listed(map: &std::collections::BTreeMap<String, String>) -> String {
-    map.iter().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
+    map.iter().map(|(key, value)| format!("{key}={value}", value = quote(&value))).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -232,7 +233,7 @@ pub(super) mod tests {
             tokens: &|ask| match ask.audience.as_str() {
                 "later" => Token::NotYet,
                 "refused" => Token::Failed("no".to_owned()),
-                audience => Token::Here(format!("token for {audience:?}")),
+                audience => Token::Here(format!("token for {}", quote(&audience))),
             },
         })
     }

@@ -9,6 +9,7 @@ use k8s_openapi::{
     ByteString,
     api::core::v1::{ConfigMap, DownwardAPIVolumeFile, KeyToPath, PodSpec, Volume},
 };
+use listwatch_proto::go_quote::quote;
 
 use super::facts::{FactError, Facts, token_ask};
 
@@ -138,7 +139,7 @@ fn put(files: &mut Files, path: &str, bytes: Vec<u8>, mode: i32) -> Result<(), F
         && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
         && !path.starts_with("..");
     if !inside {
-        return Err(FactError::Failed(format!("invalid path {path:?}")));
+        return Err(FactError::Failed(format!("invalid path {}", quote(&path))));
     }
     let mode = u32::try_from(mode).unwrap_or(0o644) & 0o777;
     files.insert(path.to_owned(), FileContent { bytes, mode });
@@ -174,20 +175,21 @@ pub fn seen<'a>(
     let mut list = Vec::new();
     for mount in container.volume_mounts.iter().flatten() {
         let volume = spec.volumes.iter().flatten().find(|volume| volume.name == mount.name);
-        let volume = volume.ok_or_else(|| FactError::Failed(format!("volume {:?} is not in the pod", mount.name)))?;
+        let volume =
+            volume.ok_or_else(|| FactError::Failed(format!("volume {} is not in the pod", quote(&mount.name))))?;
         let part = match &mount.sub_path_expr {
             Some(expression) if !expression.is_empty() => {
                 let known = env.iter().cloned().collect();
                 let part = super::env::expand(expression, &known);
                 if part.contains("$(") {
-                    return Err(FactError::Failed(format!("missing value for {expression:?}")));
+                    return Err(FactError::Failed(format!("missing value for {}", quote(&expression))));
                 }
                 part
             }
             _ => mount.sub_path.clone().unwrap_or_default(),
         };
         if Path::new(&part).components().any(|step| !matches!(step, Component::Normal(_))) {
-            return Err(FactError::Failed(format!("invalid subPath {part:?}")));
+            return Err(FactError::Failed(format!("invalid subPath {}", quote(&part))));
         }
         let read_only = mount.read_only == Some(true) || Content::is_read_only(volume);
         list.push(Seen { volume: &volume.name, part, target: &mount.mount_path, read_only });

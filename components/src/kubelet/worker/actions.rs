@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{Request, header};
 use http_body_util::Empty;
 use hyper_util::rt::TokioIo;
+use listwatch_proto::go_quote::quote;
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
@@ -67,7 +68,7 @@ async fn exec(context: &Context, target: &Target, command: &[String], limit: Dur
     match timeout(limit, running).await {
         Err(_) => {
             let seconds = limit.as_secs_f64();
-            Done::Bad(format!("command timed out: {:?} timed out after {seconds}s", command.join(" ")))
+            Done::Bad(format!("command timed out: {} timed out after {seconds}s", quote(&command.join(" "))))
         }
         Ok(Ok(output)) if output.code == 0 => Done::Good,
         Ok(Ok(output)) => Done::Bad(output.text),
@@ -81,14 +82,15 @@ async fn http_get(context: &Context, target: &Target, get: &Get, limit: Duration
     let begin = timer_now();
     let stream = match connect(&host, port, limit).await {
         Ok(stream) => stream,
-        Err(why) => return Done::Bad(format!("Get {url:?}: {why}")),
+        Err(why) => return Done::Bad(format!("Get {url}: {why}", url = quote(&url))),
     };
     let status = timeout(limit.saturating_sub(begin.elapsed()), request(stream, &host, port, get)).await;
     match status {
         Err(_) => Done::Bad(format!(
-            "Get {url:?}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+            "Get {}: context deadline exceeded (Client.Timeout exceeded while awaiting headers)",
+            quote(&url)
         )),
-        Ok(Err(why)) => Done::Bad(format!("Get {url:?}: {why}")),
+        Ok(Err(why)) => Done::Bad(format!("Get {url}: {why}", url = quote(&url))),
         Ok(Ok(status)) if (200..400).contains(&status) => Done::Good,
         Ok(Ok(status)) => Done::Bad(format!("HTTP probe failed with statuscode: {status}")),
     }

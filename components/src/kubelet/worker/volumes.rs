@@ -11,6 +11,7 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use listwatch_proto::go_quote::quote;
 
 use super::{
     super::{
@@ -155,7 +156,7 @@ fn part(base: &Path, part: &str, writable: bool) -> io::Result<PathBuf> {
     }
     let path = fs::canonicalize(path)?;
     if !path.starts_with(&base) {
-        return Err(io::Error::other(format!("{part:?} leads out of the volume")));
+        return Err(io::Error::other(format!("{} leads out of the volume", quote(&part))));
     }
     Ok(path)
 }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::Object;
 use super::{SelectorError, label_text};
+use crate::go_quote::quote;
 
 /// A label selector: all requirements must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -63,7 +64,9 @@ impl LabelSelector {
                 "NotIn" => Test::NotIn(values),
                 "Exists" => Test::Exists,
                 "DoesNotExist" => Test::Absent,
-                other => return Err(SelectorError(format!("{other:?} is not a valid label selector operator"))),
+                other => {
+                    return Err(SelectorError(format!("{} is not a valid label selector operator", quote(&other))));
+                }
             };
             requirements.push(Requirement { key, test });
         }
@@ -134,7 +137,7 @@ impl LabelSelector {
 }
 
 fn unsupported(operator: &str) -> SelectorError {
-    SelectorError(format!("{operator:?} isn't supported in label selectors"))
+    SelectorError(format!("{} isn't supported in label selectors", quote(&operator)))
 }
 
 impl Requirement {

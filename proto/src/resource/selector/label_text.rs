@@ -3,6 +3,7 @@
 use super::SelectorError;
 use super::label::{Requirement, Test};
 use super::names::{key_faults, value_faults};
+use crate::go_quote::quote;
 
 /// A word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +163,7 @@ fn requirement(words: &mut Words) -> Result<Requirement, String> {
     }
     let faults = key_faults(key);
     if !faults.is_empty() {
-        return Err(format!("<nil>: Invalid value: {key:?}: {}", faults.join("; ")));
+        return Err(format!("<nil>: Invalid value: {key}: {}", faults.join("; "), key = quote(&key)));
     }
     if absent {
         return Ok(Requirement { key: key.to_owned(), test: Test::Absent });
@@ -184,12 +185,16 @@ fn judged(key: &str, operator: Token, values: Vec<String>) -> Result<Test, Strin
     let mut faults = Vec::new();
     if matches!(operator, Token::Greater | Token::Less) && values[0].parse::<i64>().is_err() {
         let why = "for 'Gt', 'Lt' operators, the value must be an integer";
-        faults.push(format!("values[0]: Invalid value: {:?}: {why}", values[0]));
+        faults.push(format!("values[0]: Invalid value: {}: {why}", quote(&values[0])));
     }
     for (at, value) in values.iter().enumerate() {
         let wrong = value_faults(value);
         if !wrong.is_empty() {
-            faults.push(format!("values[{at}][{key}]: Invalid value: {value:?}: {}", wrong.join("; ")));
+            faults.push(format!(
+                "values[{at}][{key}]: Invalid value: {value}: {}",
+                wrong.join("; "),
+                value = quote(&value)
+            ));
         }
     }
     match faults.as_slice() {

@@ -1,6 +1,7 @@
 //! For whom a kubelet may ask a token: for an audience that its pod asks for, itself or by the driver of one of its
 //! volumes, or that a role gives the kubelet (upstream's `ServiceAccountNodeAudienceRestriction`, Kubernetes 1.36).
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ pub(super) async fn admit(
     };
     let asked_for = is_asked_for(registry, pod, audience)
         .await
-        .map_err(|why| format!("error validating audience {audience:?}: {why}"))?;
+        .map_err(|why| format!("error validating audience {audience}: {why}", audience = quote(&audience)))?;
     if asked_for {
         return Ok(());
     }
@@ -52,13 +53,15 @@ pub(super) async fn admit(
     match registry.decide(user, &attributes).await {
         Ok(decision) if decision.allowed => Ok(()),
         Ok(_) => Err(format!(
-            "audience {audience:?} not found in pod spec volume, {name} is not authorized to request tokens for this \
-             audience"
+            "audience {audience} not found in pod spec volume, {name} is not authorized to request tokens for this \
+             audience",
+            audience = quote(&audience)
         )),
         Err(status) => Err(format!(
-            "audience {audience:?} not found in pod spec volume, error authorizing {name} to request tokens for this \
+            "audience {audience} not found in pod spec volume, error authorizing {name} to request tokens for this \
              audience: {}",
-            status.message
+            status.message,
+            audience = quote(&audience)
         )),
     }
 }
@@ -147,7 +150,7 @@ async fn look_up(
     let kind = kind(api_version, name_of_kind);
     let missing = || {
         let group = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
-        format!("{}{group} {name:?} not found", name_of_kind.to_lowercase())
+        format!("{}{group} {name} not found", name_of_kind.to_lowercase(), name = quote(&name))
     };
     if name.is_empty() {
         return Err(missing());

@@ -1,5 +1,7 @@
 //! What a kubelet may ask for.
 
+use listwatch_proto::go_quote::quote;
+
 use super::super::rbac::{self, Rule};
 use super::node_of;
 use super::related::{self, Thing};
@@ -36,7 +38,7 @@ impl NodeAuthorizer {
     ) -> Option<Decision> {
         let node = node_of(user)?;
         if node.is_empty() {
-            return Some(no(format!("unknown node for user {:?}", user.name)));
+            return Some(no(format!("unknown node for user {}", quote(&user.name))));
         }
         if let Asked::Resource(asked) = &attributes.asked
             && let Some(decision) = own(registry, node, &attributes.verb, asked).await
@@ -115,7 +117,7 @@ fn lease(node: &str, verb: &str, asked: &ResourceAttributes) -> Decision {
         _ => return no("can only get, create, update, patch, or delete a node lease"),
     }
     if asked.namespace != NODE_LEASES {
-        return no(format!("can only access leases in the {NODE_LEASES:?} system namespace"));
+        return no(format!("can only access leases in the {} system namespace", quote(&NODE_LEASES)));
     }
     // Who creates is judged by what is created: the name is not in the request.
     if verb != "create" && asked.name != node {

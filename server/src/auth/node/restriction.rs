@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Status};
 use serde_json::Value;
 
@@ -32,7 +33,7 @@ pub(in super::super) async fn admit(registry: &Registry, user: &User, change: &C
     let Some(node) = node_of(user) else { return Ok(()) };
     let name = change.object().map_or("", Object::name);
     let judged = if node.is_empty() {
-        Err(format!("could not determine node from user {:?}", user.name))
+        Err(format!("could not determine node from user {}", quote(&user.name)))
     } else {
         match (change.kind.group, change.kind.kind) {
             ("", "Pod") => pod(registry, node, change).await?,
@@ -110,61 +111,75 @@ async fn pod(registry: &Registry, node: &str, change: &Change<'_>) -> Result<Jud
             }
         }
         ("", ChangeVerb::Delete) => refuse(!on_node(change.old), || {
-            format!("node {node:?} can only delete pods with spec.nodeName set to itself")
+            format!("node {} can only delete pods with spec.nodeName set to itself", quote(&node))
         }),
-        ("", ChangeVerb::Update) => {
-            Err(format!("unexpected operation \"UPDATE\", node {node:?} can only create and delete mirror pods"))
-        }
+        ("", ChangeVerb::Update) => Err(format!(
+            "unexpected operation \"UPDATE\", node {} can only create and delete mirror pods",
+            quote(&node)
+        )),
         ("status", ChangeVerb::Update) if !on_node(change.old) => {
-            Err(format!("node {node:?} can only update pod status for pods with spec.nodeName set to itself"))
+            Err(format!("node {} can only update pod status for pods with spec.nodeName set to itself", quote(&node)))
         }
         ("status", ChangeVerb::Update) => pod_status(node, change),
         ("eviction", ChangeVerb::Create) => {
             refuse(!on_node(change.old), || format!("node {node} can only evict pods with spec.nodeName set to itself"))
         }
-        (other, _) => Err(format!("unexpected pod subresource {other:?}, only 'status' and 'eviction' are allowed")),
+        (other, _) => {
+            Err(format!("unexpected pod subresource {}, only 'status' and 'eviction' are allowed", quote(&other)))
+        }
     })
 }
 
 fn pod_status(node: &str, change: &Change<'_>) -> Judged {
     let same = |path: &[&str]| change.new.and_then(|o| o.at(path)) == change.old.and_then(|o| o.at(path));
-    refuse(!same(&["metadata", "labels"]), || format!("node {node:?} cannot update labels through pod status"))?;
+    refuse(!same(&["metadata", "labels"]), || {
+        format!("node {} cannot update labels through pod status", quote(&node))
+    })?;
     refuse(!same(&["status", "resourceClaimStatuses"]), || {
-        format!("node {node:?} cannot update resource claim statues")
+        format!("node {} cannot update resource claim statues", quote(&node))
     })?;
     refuse(!same(&["status", "extendedResourceClaimStatus"]), || {
-        format!("node {node:?} cannot update extended resource claim status")
+        format!("node {} cannot update extended resource claim status", quote(&node))
     })
 }
 
 /// A pod that a kubelet may create stands for a file of its own; the answer is the uid of the node that it names.
 fn mirror_pod(node: &str, pod: &Object) -> Result<String, String> {
     refuse(pod.at(&["metadata", "annotations", MIRROR]).is_none(), || {
-        format!("pod does not have {MIRROR:?} annotation, node {node:?} can only create mirror pods")
+        format!(
+            "pod does not have {mirror} annotation, node {node} can only create mirror pods",
+            mirror = quote(MIRROR),
+            node = quote(&node)
+        )
     })?;
     refuse(pod.text(&["spec", "nodeName"]) != node, || {
-        format!("node {node:?} can only create pods with spec.nodeName set to itself")
+        format!("node {} can only create pods with spec.nodeName set to itself", quote(&node))
     })?;
     let owners = pod.at(&["metadata", "ownerReferences"]).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let beside = || format!("node {node:?} can only create pods with an owner reference set to itself");
+    let beside = || format!("node {} can only create pods with an owner reference set to itself", quote(&node));
     let owner = match owners {
         [] => return Err(beside()),
         [one] => one,
         _ => {
-            return Err(format!("node {node:?} can only create pods with a single owner reference set to itself"));
+            return Err(format!(
+                "node {} can only create pods with a single owner reference set to itself",
+                quote(&node)
+            ));
         }
     };
     let text = |key: &str| owner.get(key).and_then(Value::as_str).unwrap_or_default();
     refuse(text("apiVersion") != "v1" || text("kind") != "Node" || text("name") != node, beside)?;
     refuse(owner.get("controller") != Some(&Value::Bool(true)), || {
-        format!("node {node:?} can only create pods with a controller owner reference set to itself")
+        format!("node {} can only create pods with a controller owner reference set to itself", quote(&node))
     })?;
     refuse(owner.get("blockOwnerDeletion") == Some(&Value::Bool(true)), || {
-        format!("node {node:?} must not set blockOwnerDeletion on an owner reference")
+        format!("node {} must not set blockOwnerDeletion on an owner reference", quote(&node))
     })?;
     match api_reference(pod) {
         Ok(None) => {}
-        Ok(Some(what)) => return Err(format!("node {node:?} can not create pods that reference {what}")),
+        Ok(Some(what)) => {
+            return Err(format!("node {node} can not create pods that reference {what}", node = quote(&node)));
+        }
         Err(why) => return Err(format!("error checking mirror pod for API references: {why}")),
     }
     Ok(text("uid").to_owned())
@@ -172,27 +187,33 @@ fn mirror_pod(node: &str, pod: &Object) -> Result<String, String> {
 
 fn node_object(node: &str, change: &Change<'_>) -> Judged {
     let name = change.object().map_or("", Object::name);
-    refuse(name != node, || format!("node {node:?} is not allowed to modify node {name:?}"))?;
+    refuse(name != node, || {
+        format!("node {node} is not allowed to modify node {name}", node = quote(&node), name = quote(&name))
+    })?;
     let Some(new) = change.new else { return Ok(()) };
     let forbidden = forbidden_labels(new, change.old);
     match change.old {
         None => {
             refuse(new.at(&["spec", "configSource"]).is_some(), || {
-                format!("node {node:?} is not allowed to create pods with a non-nil configSource")
+                format!("node {} is not allowed to create pods with a non-nil configSource", quote(&node))
             })?;
             refuse(!forbidden.is_empty(), || {
-                format!("node {node:?} is not allowed to set the following labels: {}", joined(&forbidden))
+                format!(
+                    "node {node} is not allowed to set the following labels: {}",
+                    joined(&forbidden),
+                    node = quote(&node)
+                )
             })
         }
         Some(old) => {
             let same = |path: &[&str]| items(new, path) == items(old, path);
             let source = &["spec", "configSource"];
             refuse(new.at(source).is_some() && new.at(source) != old.at(source), || {
-                format!("node {node:?} is not allowed to update configSource to a new non-nil configSource")
+                format!("node {} is not allowed to update configSource to a new non-nil configSource", quote(&node))
             })?;
-            refuse(!same(&["spec", "taints"]), || format!("node {node:?} is not allowed to modify taints"))?;
+            refuse(!same(&["spec", "taints"]), || format!("node {} is not allowed to modify taints", quote(&node)))?;
             refuse(!same(&["metadata", "ownerReferences"]), || {
-                format!("node {node:?} is not allowed to modify ownerReferences")
+                format!("node {} is not allowed to modify ownerReferences", quote(&node))
             })?;
             refuse(!forbidden.is_empty(), || format!("is not allowed to modify labels: {}", joined(&forbidden)))
         }
@@ -241,7 +262,10 @@ fn claim(node: &str, change: &Change<'_>) -> Judged {
         rest
     };
     refuse(rest(change.new) != rest(change.old), || {
-        format!("node {node:?} is not allowed to update fields other than status.quantity and status.conditions")
+        format!(
+            "node {} is not allowed to update fields other than status.quantity and status.conditions",
+            quote(&node)
+        )
     })
 }
 

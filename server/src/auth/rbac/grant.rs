@@ -1,6 +1,7 @@
 //! Nobody gives what he has not: whoever writes a role must have every right in it, whoever binds one must have its
 //! rights or be allowed to bind it (Kubernetes 1.36).
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, Reason, Status};
 
 use super::{PolicyCache, Rule};
@@ -126,14 +127,14 @@ async fn covered(cache: &PolicyCache, user: &User, namespace: &str, wanted: &[Ru
     }
     beyond.sort();
     beyond.dedup();
-    let groups: Vec<String> = user.groups.iter().map(|group| format!("{group:?}")).collect();
+    let groups: Vec<String> = user.groups.iter().map(|group| quote(&group)).collect();
     let unresolved = match missing.as_slice() {
         [] => String::new(),
         several => format!("; resolution errors: [{}]", several.join(", ")),
     };
     Err(format!(
-        "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{unresolved}",
-        user.name,
+        "user {} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}{unresolved}",
+        quote(&user.name),
         groups.join(" "),
         beyond.join("\n")
     ))

@@ -1,5 +1,6 @@
 //! One rule of a role.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::{Map, Value, json};
 
@@ -162,7 +163,7 @@ impl std::fmt::Display for Rule {
         .into_iter()
         .filter(|(_, list)| !list.is_empty())
         .map(|(word, list)| {
-            let quoted: Vec<String> = list.iter().map(|text| format!("{text:?}")).collect();
+            let quoted: Vec<String> = list.iter().map(|text| quote(&text)).collect();
             format!("{word}:[{}]", quoted.join(" "))
         })
         .collect();

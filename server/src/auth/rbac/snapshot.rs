@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
@@ -93,8 +94,10 @@ impl Snapshot {
         let place = if kind == "ClusterRole" { String::new() } else { namespace.to_owned() };
         match self.roles.get(&(place, name.to_owned())) {
             Some(rules) => Ok(rules),
-            None if kind == "ClusterRole" => Err(format!("clusterrole.rbac.authorization.k8s.io {name:?} not found")),
-            None => Err(format!("role.rbac.authorization.k8s.io {name:?} not found")),
+            None if kind == "ClusterRole" => {
+                Err(format!("clusterrole.rbac.authorization.k8s.io {} not found", quote(&name)))
+            }
+            None => Err(format!("role.rbac.authorization.k8s.io {} not found", quote(&name))),
         }
     }
 
@@ -120,7 +123,12 @@ impl Snapshot {
                 "" => ("ClusterRoleBinding", name.to_owned()),
                 scope => ("RoleBinding", format!("{name}/{scope}")),
             };
-            let source = format!("{kind} {shown:?} of {} {:?} to {words}", binding.role_kind, binding.role_name);
+            let source = format!(
+                "{kind} {shown} of {} {} to {words}",
+                binding.role_kind,
+                quote(&binding.role_name),
+                shown = quote(&shown)
+            );
             Some(Bound { source, rules: self.role(&binding.role_kind, scope, &binding.role_name) })
         })
     }
@@ -130,12 +138,12 @@ fn read_subject(namespace: &str, subject: &Value) -> Option<(Subject, String)> {
     let text = |key: &str| subject.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = text("name");
     match text("kind") {
-        "User" => Some((Subject::User(name.to_owned()), format!("User {name:?}"))),
-        "Group" => Some((Subject::Group(name.to_owned()), format!("Group {name:?}"))),
+        "User" => Some((Subject::User(name.to_owned()), format!("User {}", quote(&name)))),
+        "Group" => Some((Subject::Group(name.to_owned()), format!("Group {}", quote(&name)))),
         "ServiceAccount" => {
             let own = text("namespace");
             let namespace = if own.is_empty() { namespace } else { own };
-            let words = format!("ServiceAccount {:?}", format!("{name}/{namespace}"));
+            let words = format!("ServiceAccount {}", quote(&format!("{name}/{namespace}")));
             let user = Subject::User(format!("{SERVICE_ACCOUNT}{namespace}:{name}"));
             Some((user, words)).filter(|_| !namespace.is_empty())
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Cause, Object, Status};
 use serde_json::Value;
 
@@ -27,7 +28,7 @@ pub(in super::super) async fn local(registry: &Registry, mut review: Object) -> 
     faults.extend(of_metadata(&review, &["namespace"]));
     let asked = review.text(&["spec", "resourceAttributes", "namespace"]);
     if given(&review, "resourceAttributes") && asked != review.namespace() {
-        let message = format!("Invalid value: {asked:?}: must match metadata.namespace");
+        let message = format!("Invalid value: {}: must match metadata.namespace", quote(&asked));
         faults.push(fault("spec.resourceAttributes.namespace", message));
     }
     if given(&review, "nonResourceAttributes") {
@@ -120,7 +121,7 @@ fn of_selectors(review: &Object) -> Vec<Cause> {
         let raw = selector.get("rawSelector").and_then(Value::as_str).unwrap_or_default();
         let has_list = selector.get("requirements").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
         if !raw.is_empty() && has_list {
-            let message = format!("Invalid value: {raw:?}: may not specified at the same time as requirements");
+            let message = format!("Invalid value: {}: may not specified at the same time as requirements", quote(&raw));
             faults.push(fault(&format!("{path}.rawSelector"), message));
         }
         if raw.is_empty() && !has_list {

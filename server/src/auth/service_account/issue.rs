@@ -1,6 +1,7 @@
 //! A token is made: `create serviceaccounts/token` (Kubernetes 1.36).
 
 use jiff::{SignedDuration, Timestamp};
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Cause, Kind, Object, Reason, Status, time};
 use serde_json::{Value, json};
 
@@ -111,7 +112,10 @@ fn check_place(target: &Target, request: &Object) -> Result<(), Status> {
         ("metadata.namespace", &target.namespace, request.namespace(), "namespace"),
     ] {
         if !sent.is_empty() && sent != own {
-            let message = format!("Invalid value: {sent:?}: must match the service account {what} if specified");
+            let message = format!(
+                "Invalid value: {sent}: must match the service account {what} if specified",
+                sent = quote(&sent)
+            );
             return Err(refused(&target.name, field, message));
         }
     }
@@ -181,8 +185,8 @@ async fn bind(registry: &Registry, target: &Target, request: &Object) -> Result<
             let pod = find(registry, served("Pod"), &target.namespace, &name).await?;
             if pod.text(&["spec", "serviceAccountName"]) != target.name {
                 return Err(Status::bad_request(format!(
-                    "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
-                    target.name
+                    "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+                    quote(&target.name)
                 )));
             }
             let node = pod.text(&["spec", "nodeName"]);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use listwatch_proto::go_quote::{quote, quote_all};
 use listwatch_proto::resource::{Kind, Object, parse_time};
 
 use super::ServiceAccounts;
@@ -49,7 +50,11 @@ impl ServiceAccounts {
         let own = claimed.audiences();
         let shared: Vec<String> = audiences.iter().filter(|wanted| own.contains(&wanted.as_str())).cloned().collect();
         if shared.is_empty() {
-            return Err(format!("token audiences {own:?} is invalid for the target audiences {audiences:?}"));
+            return Err(format!(
+                "token audiences {own} is invalid for the target audiences {audiences}",
+                own = quote_all(&own),
+                audiences = quote_all(audiences)
+            ));
         }
         let now = registry.time().as_second();
         check_time(claimed, now)?;
@@ -68,7 +73,7 @@ impl ServiceAccounts {
         }
         let gone = || "service account token has been invalidated".to_owned();
         let account = find(registry, "ServiceAccount", &namespace, &name).await?;
-        let account = account.ok_or_else(|| format!("serviceaccounts {name:?} not found"))?;
+        let account = account.ok_or_else(|| format!("serviceaccounts {} not found", quote(&name)))?;
         if account.uid() != uid {
             return Err(format!("service account UID ({}) does not match claim ({uid})", account.uid()));
         }

@@ -1,5 +1,6 @@
 //! A pod that names what runs it gets its cost and its place (upstream's RuntimeClass plugin, Kubernetes 1.36).
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Status, quota};
 use serde_json::Value;
 
@@ -36,7 +37,7 @@ impl Registry {
         match self.current(classes, "", name).await? {
             Some(class) => Ok(Some(class.object)),
             None => {
-                let why = format!("pod rejected: RuntimeClass {name:?} not found");
+                let why = format!("pod rejected: RuntimeClass {} not found", quote(&name));
                 Err(Status::forbidden(kind, pod.name(), &why))
             }
         }

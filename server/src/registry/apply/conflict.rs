@@ -1,5 +1,6 @@
 //! Fields that an apply would take from others, and how it is refused.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Cause, Reason, Status};
 
 use super::element;
@@ -57,9 +58,9 @@ fn text(path: &[String]) -> String {
 }
 
 fn shown(manager: &Manager) -> String {
-    let mut text = format!("{:?}", manager.name);
+    let mut text = quote(&manager.name);
     if !manager.subresource.is_empty() {
-        text.push_str(&format!(" with subresource {:?}", manager.subresource));
+        text.push_str(&format!(" with subresource {}", quote(&manager.subresource)));
     }
     if manager.operation == Operation::Update {
         text.push_str(&format!(" using {}", manager.api_version));

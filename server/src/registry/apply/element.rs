@@ -2,6 +2,7 @@
 //!
 //! Invariant: equal steps are equal texts; keys are sorted and written without blanks.
 
+use listwatch_proto::go_quote::quote;
 use serde_json::{Map, Value};
 
 /// The step to a field of a struct or a key of a map.
@@ -30,7 +31,7 @@ pub(super) fn keyed(
         }
     }
     if named.is_empty() {
-        let keys: Vec<_> = keys.iter().map(|key| format!("{key:?}")).collect();
+        let keys: Vec<_> = keys.iter().map(|key| quote(&key)).collect();
         return Err(format!(
             "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values \
              for any key fields)",

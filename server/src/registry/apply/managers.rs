@@ -1,5 +1,6 @@
 //! The entries of `metadata.managedFields`: who owns what, since when.
 
+use listwatch_proto::go_quote::quote;
 use serde_json::{Map, Value};
 
 use super::set::FieldSet;
@@ -178,7 +179,7 @@ fn head(entry: &Value) -> Result<Entry, String> {
         return Err("apiVersion must not be empty".to_owned());
     }
     if text("fieldsType") != "FieldsV1" {
-        return Err(format!("invalid fieldsType {:?} in managed fields entry", text("fieldsType")));
+        return Err(format!("invalid fieldsType {} in managed fields entry", quote(&text("fieldsType"))));
     }
     Ok(Entry {
         manager: Manager {

@@ -1,5 +1,6 @@
 //! Whether a value has its declared shape, in the words of structured-merge-diff.
 
+use listwatch_proto::go_quote::quote;
 use serde_json::Value;
 
 use super::element;
@@ -128,9 +129,11 @@ fn literal(value: &Value) -> String {
             format!("[]interface {{}}{{{}}}", items.join(", "))
         }
         Value::Object(map) => {
-            let fields: Vec<_> = map.iter().map(|(key, value)| format!("{key:?}:{}", literal(value))).collect();
+            let fields: Vec<_> =
+                map.iter().map(|(key, value)| format!("{key}:{}", literal(value), key = quote(&key))).collect();
             format!("map[string]interface {{}}{{{}}}", fields.join(", "))
         }
+        Value::String(text) => quote(text),
         other => other.to_string(),
     }
 }

@@ -1,5 +1,6 @@
 //! From the body of a request to a custom resource: what its schema does not name is dropped and told.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Status;
 use serde_json::{Map, Value};
 
@@ -133,6 +134,8 @@ pub(in super::super) fn refuse(unfit: Unfit, kind: &str, version: &str, said: &s
         Unfit::Unrecognized(why) => {
             format!("the object provided is unrecognized (must be of type {kind}): {why} ({summary})")
         }
-        Unfit::Malformed(why) => format!("{said} in version {version:?} cannot be handled as a {kind}: {why}"),
+        Unfit::Malformed(why) => {
+            format!("{said} in version {version} cannot be handled as a {kind}: {why}", version = quote(&version))
+        }
     })
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ fn name<'o>(new: &mut Object, wanted: &Value, accepted: &Value, others: impl Ite
     let (resources, kinds) = taken(others);
     let mut names = accepted.clone();
     let mut refused: Option<(&str, String)> = None;
-    let in_use = |name: &str| format!("{name:?} is already in use");
+    let in_use = |name: &str| format!("{} is already in use", quote(&name));
     let text = |from: &Value, key: &str| from[key].as_str().unwrap_or_default().to_owned();
     for ((key, reason), used) in RESOURCES.iter().map(|r| (r, &resources)) {
         let name = text(wanted, key);

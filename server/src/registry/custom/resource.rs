@@ -1,5 +1,6 @@
 //! The rules of a custom resource: those of every kind, answered from its definition.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
@@ -279,13 +280,14 @@ impl Strategy for CustomResource {
 fn finalizer_warnings(finalizer: &str) -> Vec<String> {
     let mut warnings: Vec<String> = qualified_name_faults(finalizer)
         .into_iter()
-        .map(|why| format!("metadata.finalizers: {finalizer:?}: {why}"))
+        .map(|why| format!("metadata.finalizers: {finalizer}: {why}", finalizer = quote(&finalizer)))
         .collect();
     if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
         let what = if finalizer.contains('.') { "including a path (/) " } else { "" };
         warnings.push(format!(
-            "metadata.finalizers: {finalizer:?}: prefer a domain-qualified finalizer name {what}to avoid accidental \
-             conflicts with other finalizer writers"
+            "metadata.finalizers: {finalizer}: prefer a domain-qualified finalizer name {what}to avoid accidental \
+             conflicts with other finalizer writers",
+            finalizer = quote(&finalizer)
         ));
     }
     warnings

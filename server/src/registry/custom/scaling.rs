@@ -1,5 +1,6 @@
 //! The Scale of a custom resource: its numbers stand where the definition says.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, Status};
 use serde_json::{Value, json};
 
@@ -60,7 +61,7 @@ impl ScalePaths {
     pub(in super::super) fn scale_of(&self, object: &Object) -> Result<Object, Status> {
         let wanted = whole_number(object, &self.spec).map_err(Status::internal)?;
         let Some(wanted) = wanted else {
-            let message = format!("the spec replicas field {:?} does not exist", self.spec);
+            let message = format!("the spec replicas field {} does not exist", quote(&self.spec));
             return Err(Status::internal(format!("Internal error occurred: {message}")));
         };
         let is = whole_number(object, &self.status).map_err(Status::internal)?.unwrap_or(0);

@@ -1,5 +1,6 @@
 //! What a kind answers to the generic verbs.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{LabelSelector, Object};
 
 use super::allocation::Allocation;
@@ -244,7 +245,7 @@ pub(crate) trait Strategy: Send + Sync {
 
     /// How a path that is not among them is refused.
     fn unknown_field(&self, path: &str) -> String {
-        format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+        format!("{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"", quote(&path))
     }
 
     /// The value of one of [`Strategy::fields`].

@@ -7,6 +7,7 @@
 //! Order of a merged list: what the patch names stands in the patch's order (or in that of `$setElementOrder`), what only
 //! the server has in the server's; where the two meet, an item that is new goes before.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Reason, Status};
 use serde_json::{Map, Value};
 
@@ -173,7 +174,7 @@ fn merge_ordered_lists(
         };
         let field = shape.field(&name);
         if let (None, Some(of)) = (field, shape.name()) {
-            let why = format!("unable to find api field in struct {of} for the json field {name:?}");
+            let why = format!("unable to find api field in struct {of} for the json field {name}", name = quote(&name));
             return Err(fault(why));
         }
         let key = Strategy::of(field).key;

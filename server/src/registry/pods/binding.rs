@@ -1,5 +1,6 @@
 //! The binding of a pod to a node: sets `spec.nodeName`, once.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, Status, time};
 use serde_json::{Value, json};
 
@@ -70,7 +71,7 @@ impl Registry {
         }
         let node = pod.text(&["spec", "nodeName"]);
         if !node.is_empty() {
-            return Err(conflict(format!("pod {name} is already assigned to node {node:?}")));
+            return Err(conflict(format!("pod {name} is already assigned to node {node}", node = quote(&node))));
         }
         if pod.at(&["spec", "schedulingGates"]).and_then(Value::as_array).is_some_and(|gates| !gates.is_empty()) {
             return Err(conflict(format!("pod {name} has non-empty .spec.schedulingGates")));
@@ -110,7 +111,8 @@ fn check_target(binding: &Object) -> Result<(), Status> {
     // Upstream answers 500 to these; they are the client's fault.
     let kind = binding.text(&["target", "kind"]);
     if !matches!(kind, "" | "Node") {
-        let message = format!("target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\"");
+        let message =
+            format!("target.kind: Unsupported value: {}: supported values: \"Node\", \"<empty>\"", quote(&kind));
         return Err(Status::bad_request(message));
     }
     if binding.text(&["target", "name"]).is_empty() {

@@ -4,6 +4,7 @@
 //! Invariant: every path at which a pod can name a secret stands here and nowhere else, so that who may read one and who
 //! may not use one are told by the same list.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
@@ -127,7 +128,7 @@ fn volume_reference(volume: &Value) -> Result<Option<&'static str>, String> {
                 return Ok(Some(what));
             }
             if present(part, "downwardAPI").is_none() {
-                return Err(format!("unknown source for projected volume {called:?}"));
+                return Err(format!("unknown source for projected volume {}", quote(&called)));
             }
         }
         return Ok(None);
@@ -135,7 +136,7 @@ fn volume_reference(volume: &Value) -> Result<Option<&'static str>, String> {
     if PLAIN_VOLUMES.iter().any(|source| present(volume, source).is_some()) {
         return Ok(None);
     }
-    Err(format!("unknown volume type for volume  {called:?}"))
+    Err(format!("unknown volume type for volume  {}", quote(&called)))
 }
 
 /// Whether a pod takes in a token of its account.

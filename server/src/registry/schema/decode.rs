@@ -4,6 +4,7 @@
 //! strict validation), a wrong type is refused in Go's words, quantities and times are rewritten canonically, and empty
 //! fields are left out or written as each declares.
 
+use listwatch_proto::go_quote::quote_in_time;
 use listwatch_proto::resource::{Quantity, micro_time, time};
 use serde_json::{Map, Value};
 
@@ -383,7 +384,12 @@ fn parse_micros(text: &str) -> Result<String, String> {
     let digits = fraction.strip_prefix('.').map_or(0, |f| f.bytes().take_while(u8::is_ascii_digit).count());
     match listwatch_proto::resource::parse_time(text) {
         Some(at) if digits == 6 => Ok(micro_time(at)),
-        Some(_) => Err(format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {fraction:?} as \".000000\"")),
+        Some(_) => Err(format!(
+            "parsing time {text} as {layout}: cannot parse {fraction} as \".000000\"",
+            text = quote_in_time(text),
+            layout = quote_in_time(LAYOUT),
+            fraction = quote_in_time(fraction)
+        )),
         None => Err(time_error(text, LAYOUT)),
     }
 }
@@ -393,7 +399,7 @@ fn time_error(text: &str, layout: &str) -> String {
     let number = |range: std::ops::Range<usize>| text.get(range).and_then(|digits| digits.parse::<u32>().ok());
     let parts = [("month", number(5..7), 1..=12), ("day", number(8..10), 1..=31), ("hour", number(11..13), 0..=23)];
     if let Some((part, ..)) = parts.iter().find(|(_, n, range)| n.is_some_and(|n| !range.contains(&n))) {
-        return format!("parsing time {text:?}: {part} out of range");
+        return format!("parsing time {text}: {part} out of range", text = quote_in_time(text));
     }
     const PARTS: &[(usize, &str)] = &[(4, "2006"), (1, "-"), (2, "01"), (1, "-"), (2, "02"), (1, "T"), (2, "15")];
     let (mut rest, mut wanted) = (text, "Z07:00");
@@ -407,7 +413,13 @@ fn time_error(text: &str, layout: &str) -> String {
         }
         rest = &rest[*length..];
     }
-    format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {wanted:?}")
+    format!(
+        "parsing time {text} as {layout}: cannot parse {rest} as {wanted}",
+        text = quote_in_time(text),
+        layout = quote_in_time(layout),
+        rest = quote_in_time(rest),
+        wanted = quote_in_time(wanted)
+    )
 }
 
 #[cfg(test)]

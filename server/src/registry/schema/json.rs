@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use listwatch_proto::go_quote::quote_rune;
 use serde_json::Value;
 
 /// How deep values may nest; deeper ones are refused, so that no request can exhaust the stack.
@@ -161,7 +162,7 @@ impl<'a> Reader<'a> {
     fn unexpected(&self, byte: u8, place: &str) -> String {
         // Go's reader knows bytes only.
         let _ = self;
-        format!("invalid character {:?} {place}", char::from(byte))
+        format!("invalid character {} {place}", quote_rune(char::from(byte)))
     }
 
     fn value(&mut self, depth: usize) -> Result<Node<'a>, String> {

@@ -6,6 +6,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use listwatch_proto::go_quote::quote;
 use serde_json::{Map, Value, json};
 
 use super::table::{Field, Omission, Other, Type, schema};
@@ -47,8 +48,13 @@ pub(crate) fn read(body: &[u8]) -> Result<Value, Malformed> {
             _ => {}
         }
     }
-    let place = place_of(&api_version, &kind)
-        .ok_or_else(|| Malformed(format!("no kind {kind:?} is registered for version {api_version:?}")))?;
+    let place = place_of(&api_version, &kind).ok_or_else(|| {
+        Malformed(format!(
+            "no kind {kind} is registered for version {api_version}",
+            kind = quote(&kind),
+            api_version = quote(&api_version)
+        ))
+    })?;
     let mut object = message(place, raw, 0)?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use listwatch_proto::go_quote::quote;
 use serde_json::Value;
 
 /// All of them.
@@ -117,7 +118,7 @@ pub(super) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
             let bytes = STANDARD.decode(text).map_err(|error| format!("base64 decode failed: {error}"))?;
             String::from_utf8_lossy(&bytes).into_owned().into()
         }
-        other => return Err(format!("function {other:?} not defined")),
+        other => return Err(format!("function {} not defined", quote(&other))),
     })
 }
 
@@ -241,7 +242,7 @@ fn formatted(format: &str, arguments: &[Value]) -> String {
         let (width, digits) =
             flags.split_once('.').map_or((flags, None), |(width, digits)| (width, digits.parse().ok()));
         let text = match (verb, value) {
-            ('q', value) => format!("{:?}", text_of(value)),
+            ('q', value) => quote(&text_of(value)),
             ('f', Value::Number(number)) => format!("{:.*}", digits.unwrap_or(6), number.as_f64().unwrap_or(0.0)),
             ('d', Value::Number(number)) => format!("{}", number.as_f64().unwrap_or(0.0) as i64),
             ('s' | 'v' | 't' | 'g', value) => {

@@ -1,5 +1,7 @@
 //! A template's text into tokens.
 
+use listwatch_proto::go_quote::{quote, quote_rune};
+
 /// A part of a template: text, or what stands in `{{ }}`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Part {
@@ -132,13 +134,13 @@ fn token(rest: &str, first: char) -> Result<(Token, usize), String> {
             let is_part = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
             let length = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
             let number = rest[..length].replace('_', "").parse();
-            (Token::Number(number.map_err(|_| format!("bad number syntax: {:?}", &rest[..length]))?), length)
+            (Token::Number(number.map_err(|_| format!("bad number syntax: {}", quote(&rest[..length])))?), length)
         }
         c if c.is_alphabetic() || c == '_' => {
             let name = word(rest);
             (Token::Word(name.to_owned()), name.len())
         }
-        c => return Err(format!("unexpected {c:?} in command")),
+        c => return Err(format!("unexpected {} in command", quote_rune(c))),
     })
 }
 
@@ -156,7 +158,7 @@ fn fields(text: &str) -> Result<(Vec<String>, usize), String> {
             if fields.is_empty() {
                 break;
             }
-            return Err(format!("unexpected <.> after {:?}", &text[..at]));
+            return Err(format!("unexpected <.> after {}", quote(&text[..at])));
         }
         fields.push(name.to_owned());
         at += 1 + name.len();

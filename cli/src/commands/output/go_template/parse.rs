@@ -1,5 +1,7 @@
 //! Tokens into a tree.
 
+use listwatch_proto::go_quote::quote;
+
 use super::lex::{Part, Token, line_of, parts};
 
 /// What is done, one after the other.
@@ -194,7 +196,7 @@ impl Parser<'_> {
                     "false" => Operand::Bool(false),
                     "nil" => Operand::Nil,
                     name if super::functions::is_one(name) => Operand::Function(name.to_owned()),
-                    name => return Err(self.fault(at, &format!("function {name:?} not defined"))),
+                    name => return Err(self.fault(at, &format!("function {} not defined", quote(&name)))),
                 },
                 other => return Err(self.fault(at, &format!("unexpected {other:?} in operand"))),
             };

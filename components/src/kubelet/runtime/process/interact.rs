@@ -17,6 +17,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use listwatch_proto::go_quote::quote;
 use rustix::{
     fs::OFlags,
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
@@ -45,9 +46,9 @@ pub(super) async fn start(shim: &Shim, attempt: &Attempt, asked: &Interaction) -
         let program = asked.command.first().map_or("", String::as_str);
         match error.kind() {
             io::ErrorKind::NotFound if !program.contains('/') => {
-                io::Error::new(error.kind(), format!("exec: {program:?}: executable file not found in $PATH"))
+                io::Error::new(error.kind(), format!("exec: {}: executable file not found in $PATH", quote(&program)))
             }
-            _ => io::Error::new(error.kind(), format!("exec: {program:?}: {error}")),
+            _ => io::Error::new(error.kind(), format!("exec: {program}: {error}", program = quote(&program))),
         }
     })
 }

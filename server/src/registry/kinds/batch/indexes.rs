@@ -1,5 +1,7 @@
 //! Lists of indexes as a job writes them: `1,3-5,7`.
 
+use listwatch_proto::go_quote::quote;
+
 /// How many indexes a list names; all must be below `completions`, in order.
 ///
 /// # Errors
@@ -24,13 +26,15 @@ fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let parts: Vec<&str> = text.split('-').collect();
     if parts.len() > 2 {
         return Err(format!(
-            "the fragment {text:?} violates the requirement that an index interval can have at most two parts separated \
-             by '-'"
+            "the fragment {} violates the requirement that an index interval can have at most two parts separated \
+             by '-'",
+            quote(&text)
         ));
     }
     let read = |part: &str| {
-        let index = part.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {part:?}"))?;
-        if index >= completions { Err(format!("too large index: {part:?}")) } else { Ok(index) }
+        let index =
+            part.parse::<i64>().map_err(|_| format!("cannot convert string to integer for index: {}", quote(&part)))?;
+        if index >= completions { Err(format!("too large index: {}", quote(&part))) } else { Ok(index) }
     };
     let first = read(parts[0])?;
     let Some(end) = parts.get(1) else { return Ok((first, first)) };

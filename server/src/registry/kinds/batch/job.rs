@@ -1,5 +1,6 @@
 //! Job (batch).
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, parse_time};
 use serde_json::{Value, json};
 
@@ -137,7 +138,7 @@ impl Strategy for JobStrategy {
     }
 
     fn unknown_field(&self, path: &str) -> String {
-        format!("field label {path:?} not supported for Job")
+        format!("field label {} not supported for Job", quote(&path))
     }
 
     fn columns(&self) -> &'static [Column] {

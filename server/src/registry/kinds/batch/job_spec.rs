@@ -1,5 +1,6 @@
 //! The rules of a job's spec, also of one in a CronJob (Kubernetes 1.36).
 
+use listwatch_proto::go_quote::quote;
 use serde_json::Value;
 
 use super::job::container_names;
@@ -155,7 +156,7 @@ fn replacement_policy(spec: &Value, path: &Path, faults: &mut Faults) {
 
 /// Go's `%q` of a list of words.
 fn listed(words: &[&str]) -> String {
-    let quoted: Vec<_> = words.iter().map(|word| format!("{word:?}")).collect();
+    let quoted: Vec<_> = words.iter().map(|word| quote(&word)).collect();
     format!("valid values: [{}]", quoted.join(" "))
 }
 

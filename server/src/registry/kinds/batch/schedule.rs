@@ -1,6 +1,8 @@
 //! Cron schedules, as robfig/cron v3 reads them: five fields or a descriptor. Only whether a schedule is one is asked
 //! here; when it fires is the controller's business.
 
+use listwatch_proto::go_quote::{quote, quote_in_time};
+
 /// The least and the greatest value of a field, and the names of its values.
 struct Bounds {
     min: u64,
@@ -108,7 +110,12 @@ fn number_or_name(text: &str, bounds: &Bounds) -> Result<u64, String> {
 /// Go's `strconv.Atoi`, without negative numbers.
 fn number(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let failed = |why: &str| Err(format!("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}"));
+    let failed = |why: &str| {
+        Err(format!(
+            "failed to parse int from {text}: strconv.Atoi: parsing {text_quoted}: {why}",
+            text_quoted = quote(&text)
+        ))
+    };
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return failed("invalid syntax");
     }
@@ -145,7 +152,7 @@ fn check_duration(text: &str) -> Result<(), String> {
     ];
     /// Seconds that fit into 64 bits of nanoseconds.
     const SECONDS_MAX: f64 = 9_223_372_036.854_776;
-    let invalid = || format!("invalid duration {text:?}");
+    let invalid = || format!("invalid duration {}", quote_in_time(text));
     let mut rest = text.strip_prefix(['+', '-']).unwrap_or(text);
     if rest == "0" {
         return Ok(());
@@ -165,10 +172,14 @@ fn check_duration(text: &str) -> Result<(), String> {
         let end = behind.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(behind.len());
         let (unit, behind) = behind.split_at(end);
         if unit.is_empty() {
-            return Err(format!("missing unit in duration {text:?}"));
+            return Err(format!("missing unit in duration {}", quote_in_time(text)));
         }
         let Some((_, seconds)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-            return Err(format!("unknown unit {unit:?} in duration {text:?}"));
+            return Err(format!(
+                "unknown unit {unit} in duration {text}",
+                unit = quote_in_time(unit),
+                text = quote_in_time(text)
+            ));
         };
         total += amount.parse::<f64>().map_err(|_| invalid())? * seconds;
         rest = behind;

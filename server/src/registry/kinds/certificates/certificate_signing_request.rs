@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::{Map, Value, json};
 
@@ -153,19 +154,22 @@ impl Strategy for CertificateSigningRequestStrategy {
         let path = Path::new("status.conditions");
         for kind in [APPROVED, DENIED, FAILED] {
             if of_type(new, kind).len() < of_type(old, kind).len() {
-                faults.forbidden(&path, &format!("updates may not remove a condition of type {kind:?}"));
+                faults.forbidden(&path, &format!("updates may not remove a condition of type {}", quote(&kind)));
             }
         }
         if part != Part::Approval {
             for kind in [APPROVED, DENIED] {
                 let (is, was) = (of_type(new, kind), of_type(old, kind));
                 if is.len() > was.len() {
-                    faults.forbidden(&path, &format!("updates may not add a condition of type {kind:?}"));
+                    faults.forbidden(&path, &format!("updates may not add a condition of type {}", quote(&kind)));
                 } else if is.len() == was.len() && is != was {
                     let difference = difference::unified(&json!(was), &json!(is));
                     faults.forbidden(
                         &path,
-                        &format!("updates may not modify a condition of type {kind:?}\n{difference}"),
+                        &format!(
+                            "updates may not modify a condition of type {kind}\n{difference}",
+                            kind = quote(&kind)
+                        ),
                     );
                 }
             }
@@ -334,7 +338,7 @@ fn signer_name(signer: &str, path: &Path, faults: &mut Faults) {
         for label in text.split('.') {
             let wrong = rule(label, false);
             for why in &wrong {
-                faults.invalid(path, text, &format!("validating label {label:?}: {why}"));
+                faults.invalid(path, text, &format!("validating label {label}: {why}", label = quote(&label)));
             }
             if !wrong.is_empty() {
                 break;

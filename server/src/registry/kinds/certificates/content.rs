@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::pem::Pem;
@@ -55,7 +56,7 @@ pub(super) fn check_certificates(pem: &[u8]) -> Result<(), String> {
     let (mut rest, mut blocks) = (pem, 0);
     while let Ok((left, block)) = x509_parser::pem::parse_x509_pem(rest) {
         if block.label != "CERTIFICATE" {
-            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {:?}", block.label));
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {}", quote(&block.label)));
         }
         if has_headers(&rest[..rest.len() - left.len()]) {
             return Err("no PEM block headers are permitted".to_owned());

@@ -1,5 +1,6 @@
 //! CustomResourceDefinition (apiextensions.k8s.io): a kind that a user defines.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
@@ -68,7 +69,7 @@ impl Strategy for CustomResourceDefinitionStrategy {
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
-        unknown_formats(object).into_iter().map(|format| format!("unrecognized format {format:?}")).collect()
+        unknown_formats(object).into_iter().map(|format| format!("unrecognized format {}", quote(&format))).collect()
     }
 
     fn update_warnings(&self, part: Part, new: &Object, old: &Object) -> Vec<String> {
@@ -77,7 +78,7 @@ impl Strategy for CustomResourceDefinitionStrategy {
         }
         let known = unknown_formats(old);
         let added = unknown_formats(new).into_iter().filter(|format| !known.contains(format));
-        added.map(|format| format!("unrecognized format {format:?}")).collect()
+        added.map(|format| format!("unrecognized format {}", quote(&format))).collect()
     }
 
     fn allows_unconditional_update(&self) -> bool {

@@ -1,5 +1,6 @@
 //! ResourceSlice: devices that a driver offers.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
@@ -87,7 +88,7 @@ impl Strategy for ResourceSliceStrategy {
         if driver == driver.to_lowercase() {
             return Vec::new();
         }
-        vec![format!("spec.driver: driver names should be lowercase; {driver:?} contains uppercase characters")]
+        vec![format!("spec.driver: driver names should be lowercase; {} contains uppercase characters", quote(&driver))]
     }
 
     fn tells_what_it_deleted(&self) -> bool {

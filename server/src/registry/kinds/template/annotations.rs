@@ -1,5 +1,6 @@
 //! The rules of annotations that mean something for pods (Kubernetes 1.36).
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ pub(in crate::registry::kinds) fn validate(annotations: &Value, spec: &Value, pa
                 faults.invalid(&at, name, "container not found");
             }
             if !matches!(value, "" | "runtime/default" | "unconfined") && !value.starts_with("localhost/") {
-                faults.invalid(&at, value, &format!("invalid AppArmor profile name: {value:?}"));
+                faults.invalid(&at, value, &format!("invalid AppArmor profile name: {}", quote(&value)));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use listwatch_proto::go_quote::quote;
 use serde_json::Value;
 
 use super::spec::Context;
@@ -34,7 +35,7 @@ pub(in crate::registry::kinds) fn validate<'a>(
         if named && !name.is_empty() && has(volume, "ephemeral") {
             let claim = claim(name);
             for why in names::subdomain(&claim, false) {
-                faults.invalid(&path.child("name"), name, &format!("PVC name {claim:?}: {why}"));
+                faults.invalid(&path.child("name"), name, &format!("PVC name {claim}: {why}", claim = quote(&claim)));
             }
         }
         if name.is_empty() {

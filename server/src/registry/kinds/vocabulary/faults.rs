@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+pub(crate) use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Cause, Quantity};
 use serde_json::Value;
 
@@ -123,7 +124,7 @@ impl Faults {
 
     /// `Unsupported value: "x": supported values: "a", "b"`. The supported ones are shown in the order given.
     pub(crate) fn not_supported(&mut self, field: &Path, value: impl Into<Shown>, supported: &[&str]) {
-        let list: Vec<_> = supported.iter().map(|s| quote(s)).collect();
+        let list: Vec<_> = supported.iter().map(quote).collect();
         let detail = if list.is_empty() { String::new() } else { format!("supported values: {}", list.join(", ")) };
         self.push("FieldValueNotSupported", field, format!("Unsupported value: {}", value.into().0), &detail);
     }
@@ -226,26 +227,4 @@ impl From<&Value> for Shown {
             other => Shown(other.to_string()),
         }
     }
-}
-
-/// Go's `%q`.
-pub(crate) fn quote(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if u32::from(c) < 0x20 || c == '\u{7f}' => {
-                let _ = write!(out, "\\x{:02x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }

@@ -127,7 +127,7 @@ fn change(new: &Object, old: &Object, path: &Path, faults: &mut Faults) {
         let mut added: Vec<&str> = new.finalizers().filter(|f| !old.finalizers().any(|o| o == *f)).collect();
         added.sort_unstable();
         if !added.is_empty() {
-            let list: Vec<_> = added.iter().map(|f| super::faults::quote(f)).collect();
+            let list: Vec<_> = added.iter().map(super::faults::quote).collect();
             faults.forbidden(
                 &path.child("finalizers"),
                 &format!(
@@ -221,7 +221,7 @@ fn finalizers<'a>(list: impl Iterator<Item = &'a str>, path: &Path, faults: &mut
     }
     if list.contains(&"orphan") && list.contains(&"foregroundDeletion") {
         let why = "finalizer orphan and foregroundDeletion cannot be both set";
-        let shown: Vec<_> = list.iter().map(|f| super::faults::quote(f)).collect();
+        let shown: Vec<_> = list.iter().map(super::faults::quote).collect();
         faults.invalid(path, Shown(format!("[{}]", shown.join(","))), why);
     }
 }

@@ -1,6 +1,7 @@
 //! The ephemeral containers of a pod: what somebody who looks into a running pod adds to it, and never takes back
 //! (the subresource `ephemeralcontainers`, Kubernetes 1.36).
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
@@ -36,12 +37,15 @@ pub(super) fn validate(new: &Object, old: &Object, faults: &mut Faults) {
         // Of several of one name the last counts.
         match items(is, "ephemeralContainers").iter().rev().find(|now| text(now, "name") == name) {
             None => {
-                let why = format!("existing ephemeral containers {name:?} may not be removed\n");
+                let why = format!("existing ephemeral containers {} may not be removed\n", quote(&name));
                 faults.forbidden(&path, &why);
             }
             Some(now) if now != before => {
                 let difference = difference::unified(before, now);
-                let why = format!("existing ephemeral containers {name:?} may not be changed\n{difference}");
+                let why = format!(
+                    "existing ephemeral containers {name} may not be changed\n{difference}",
+                    name = quote(&name)
+                );
                 faults.forbidden(&path, &why);
             }
             Some(_) => {}

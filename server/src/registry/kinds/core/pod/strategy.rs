@@ -1,5 +1,6 @@
 //! Pod.
 
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::requests::PodResources;
 use listwatch_proto::resource::toleration::{NO_EXECUTE, TAINT_NOT_READY, TAINT_UNREACHABLE};
 use listwatch_proto::resource::{Object, Taint, Toleration};
@@ -59,7 +60,7 @@ impl Strategy for PodStrategy {
         }
         let class = txt(spec, "runtimeClassName");
         if !class.is_empty() {
-            return Err(format!("pod rejected: RuntimeClass {class:?} not found"));
+            return Err(format!("pod rejected: RuntimeClass {} not found", quote(&class)));
         }
         stay_on_failing_nodes(spec);
         template::defaults::drop_disabled(spec);
