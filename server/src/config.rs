@@ -30,6 +30,13 @@ pub const COMPACTION_INTERVAL: Duration = Duration::from_secs(300);
 /// How long Events are kept (kube-apiserver's `--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
+/// Streams of one HTTP/2 connection to the resource API at the same time (kube-apiserver 1.36).
+pub const STREAMS_MAX: u32 = 100;
+
+/// Streams of one connection to etcd's API at the same time. etcd sets no bound unless told to; this one is above what a
+/// client with a stream for each of its watches has, and keeps one connection from taking all memory.
+pub const CLIENT_STREAMS_MAX: u32 = 10_000;
+
 /// A setting that cannot be honoured.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{flag}: {reason}")]
@@ -73,6 +80,8 @@ pub struct Config {
     pub request_times: RequestTimes,
     /// How many of them are worked on at a time.
     pub requests_inflight: RequestsInflight,
+    /// `--http2-max-streams-per-connection`: streams of one connection to the resource API at the same time.
+    pub streams_max: u32,
 }
 
 /// Who may do what on the resource API.
@@ -114,6 +123,8 @@ pub struct ClientPort {
     pub tls: Option<TlsFiles>,
     /// `--allow-plain-text`: serve `http` URLs on addresses that other machines reach.
     pub allow_plain_text: bool,
+    /// `--max-concurrent-streams`: streams of one connection at the same time.
+    pub streams_max: u32,
 }
 
 /// The TLS port of the resource API.
@@ -178,6 +189,7 @@ impl Config {
                 advertise: Vec::new(),
                 tls: None,
                 allow_plain_text: false,
+                streams_max: CLIENT_STREAMS_MAX,
             },
             secure: Some(SecurePort {
                 bind_address: Ipv4Addr::LOCALHOST.into(),
@@ -193,6 +205,7 @@ impl Config {
             advertise_address: None,
             request_times: RequestTimes::default(),
             requests_inflight: RequestsInflight::default(),
+            streams_max: STREAMS_MAX,
         }
     }
 
@@ -209,7 +222,13 @@ impl Config {
         if let Some((_, twice)) = modes.iter().enumerate().find(|(n, mode)| modes[..*n].contains(mode)) {
             return refuse("--authorization-mode", format!("{twice:?} is named twice"));
         }
+        if self.streams_max == 0 {
+            return refuse("--http2-max-streams-per-connection", "must be 1 or more".to_owned());
+        }
         let client = &self.client;
+        if client.streams_max == 0 {
+            return refuse("--max-concurrent-streams", "must be 1 or more".to_owned());
+        }
         if client.listen.is_empty() && client.tls.is_some() {
             return refuse("--cert-file", "--listen-client-urls names no address".to_owned());
         }
@@ -328,6 +347,8 @@ mod tests {
         assert_eq!(check(|c| c.access.authorization.clear()), Err("--authorization-mode"));
         assert_eq!(check(|c| c.access.authorization.push(AuthorizationMode::Node)), Err("--authorization-mode"));
         assert_eq!(check(|c| c.client.listen[0].is_tls = true), Err("--listen-client-urls"));
+        assert_eq!(check(|c| c.client.streams_max = 0), Err("--max-concurrent-streams"));
+        assert_eq!(check(|c| c.streams_max = 0), Err("--http2-max-streams-per-connection"));
         assert_eq!(check(|c| c.client.listen[0].address = "0.0.0.0:1".parse().unwrap()), Err("--listen-client-urls"));
         let mut config = Config::new("d");
         config.client.listen[0].address = "0.0.0.0:1".parse().unwrap();

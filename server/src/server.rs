@@ -7,6 +7,7 @@
 mod certificates;
 mod compactor;
 mod error;
+mod memory;
 
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +33,7 @@ use crate::registry::{ApiService, EngineStore, MASTERS, Registry, RegistryOption
 use crate::resources::{self, ResourceOptions};
 use crate::rest::{self, RestDoor, RestFront};
 use crate::storage::{Durability, Engine, EngineOptions, Seams, check_folder, check_no_cluster};
-use crate::transport::{self, Answer, Door, Front, KeepAlive, Served, Tls};
+use crate::transport::{self, Answer, Door, Front, KeepAlive, Served, StreamingMethods, Tls};
 use certificates::SecureTls;
 
 /// How long streams and calls may take to end before they are cut.
@@ -79,6 +80,7 @@ pub async fn run(
     for door in ports.doors(&config, &clock, &engine, secure_tls, &stop)? {
         tasks.spawn(transport::serve(door, stop.drain.clone(), stop.abort.clone()));
     }
+    tasks.spawn(memory::run(stop.drain.clone()));
     tasks.spawn(compactor::run(engine.clone(), config.compaction_interval, stop.drain.clone()));
     ready(addresses);
     shutdown.await;
@@ -190,6 +192,9 @@ impl Ports {
         stop: &Stop,
     ) -> Result<Vec<Door>, ServerError> {
         let mut doors = Vec::new();
+        let ports = self.client.len() + usize::from(self.secure.is_some()) + usize::from(self.insecure.is_some());
+        let connections_max = transport::connections_max(ports);
+        let streaming = streaming_methods();
         let client_tls = config.client.tls.as_ref().map(|files| Tls::load(files, clock.clone())).transpose()?;
         let options = EtcdOptions {
             client_urls: advertised(config, &self.client)?,
@@ -205,6 +210,9 @@ impl Ports {
                 tls,
                 served: router.clone().into(),
                 keep_alive: CLIENT_KEEP_ALIVE,
+                connections_max,
+                streams_max: config.client.streams_max,
+                streaming: streaming.clone(),
                 takes_url_authority: true,
             });
         }
@@ -237,18 +245,34 @@ impl Ports {
             let router = router.clone().layer(middleware::from_fn_with_state(gate.clone(), guard));
             Served::fronted(router, Arc::new(GatedFront { gate, front: front.clone() }))
         };
-        let keep_alive = SECURE_KEEP_ALIVE;
+        let door = |listener, tls, served| Door {
+            listener,
+            tls,
+            served,
+            keep_alive: SECURE_KEEP_ALIVE,
+            connections_max,
+            streams_max: config.streams_max,
+            streaming: streaming.clone(),
+            takes_url_authority: false,
+        };
         if let (Some(listener), Some(secure)) = (self.secure, secure_tls) {
-            let served = guarded(authenticator);
-            let tls = Some(secure.tls);
-            doors.push(Door { listener, tls, served, keep_alive, takes_url_authority: false });
+            doors.push(door(listener, Some(secure.tls), guarded(authenticator)));
         }
         if let Some(listener) = self.insecure {
-            let served = guarded(Arc::new(Authenticator::TrustAll));
-            doors.push(Door { listener, tls: None, served, keep_alive, takes_url_authority: false });
+            doors.push(door(listener, None, guarded(Arc::new(Authenticator::TrustAll))));
         }
         Ok(doors)
     }
+}
+
+/// The methods of every service whose clients send a stream.
+fn streaming_methods() -> StreamingMethods {
+    StreamingMethods::of(&[
+        listwatch_proto::DESCRIPTORS,
+        tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+        tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+    ])
+    .expect("the checked-in descriptors are those of the compiled services")
 }
 
 /// REST behind the gate.

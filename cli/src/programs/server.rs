@@ -174,6 +174,10 @@ struct ClientArgs {
     /// Serve http URLs on addresses that other machines reach
     #[arg(long, env = "LW_ALLOW_PLAIN_TEXT")]
     allow_plain_text: bool,
+    /// Streams that one connection may have at the same time
+    #[arg(long, env = "LW_MAX_CONCURRENT_STREAMS", value_name = "COUNT",
+        default_value_t = listwatch_server::config::CLIENT_STREAMS_MAX, value_parser = clap::value_parser!(u32).range(1..))]
+    max_concurrent_streams: u32,
 }
 
 /// The ports of the resource API.
@@ -231,6 +235,10 @@ struct SecureArgs {
     /// How many requests that change something are worked on at a time; 0 = as many as come
     #[arg(long, env = "LW_MAX_MUTATING_REQUESTS_INFLIGHT", value_name = "COUNT", default_value_t = 200)]
     max_mutating_requests_inflight: u32,
+    /// Streams that one HTTP/2 connection may have at the same time
+    #[arg(long, env = "LW_HTTP2_MAX_STREAMS_PER_CONNECTION", value_name = "COUNT",
+        default_value_t = listwatch_server::config::STREAMS_MAX, value_parser = clap::value_parser!(u32).range(1..))]
+    http2_max_streams_per_connection: u32,
     /// Serve the resource API in plain text on 127.0.0.1, without any proof of identity; 0 = a free port
     #[arg(long, env = "LW_INSECURE_RESOURCE_PORT", value_name = "PORT")]
     insecure_resource_port: Option<u16>,
@@ -352,6 +360,7 @@ impl ServerArgs {
                 reads: self.secure.max_requests_inflight,
                 writes: self.secure.max_mutating_requests_inflight,
             },
+            streams_max: self.secure.http2_max_streams_per_connection,
             secure: Some(self.secure.port()?),
             compaction_interval: self.compaction_interval,
             event_ttl: self.event_ttl,
@@ -399,6 +408,7 @@ impl ClientArgs {
             advertise: self.advertise_client_urls,
             tls,
             allow_plain_text: self.allow_plain_text,
+            streams_max: self.max_concurrent_streams,
         })
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tonic::Streaming;
 
+use super::lanes::Seat;
 use super::{
     Cached, Client, Decode, DeleteParams, Error, ListParams, LogParams, Patch, Resource, Watch, WatchParams,
     WriteParams, own_writes,
@@ -47,12 +48,15 @@ pub struct Deleted<T> {
 }
 
 /// A container's log, in pieces as it is written.
-pub struct LogStream(Streaming<v1::LogResponse>);
+pub struct LogStream {
+    stream: Streaming<v1::LogResponse>,
+    _seat: Seat,
+}
 
 impl LogStream {
     /// The next piece; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
-        Ok(self.0.message().await.map_err(Error::from_grpc)?.map(|m| m.data))
+        Ok(self.stream.message().await.map_err(Error::from_grpc)?.map(|m| m.data))
     }
 }
 
@@ -365,8 +369,9 @@ impl<T> Api<T> {
             timestamps: params.timestamps,
             limit_bytes: params.limit_bytes,
         };
-        let mut stub = self.client.resources();
-        self.client.open(request, |r| async move { stub.log(r).await }).await.map(LogStream)
+        let (mut stub, seat) = self.client.streaming();
+        let stream = self.client.open(request, |r| async move { stub.log(r).await }).await?;
+        Ok(LogStream { stream, _seat: seat })
     }
 }
 

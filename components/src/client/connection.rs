@@ -16,6 +16,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Response};
 
 use super::connector::Connector;
+use super::lanes::{Lanes, Seat};
 use super::tls::Tls;
 use super::{ClientConfig, ConfigError, Error, Fence, WireWatch};
 
@@ -33,11 +34,13 @@ pub type Resources = ResourcesClient<InterceptedService<Channel, Caller>>;
 /// The stub of what an operator asks, with identity on.
 pub type Admin = AdminClient<InterceptedService<Channel, Caller>>;
 
-/// A client of one server: one connection that heals itself. Clones share it.
+/// A client of one server: a connection that heals itself, and more where there are many streams. Clones share them.
 #[derive(Clone)]
 pub struct Client {
     resources: Resources,
     admin: Admin,
+    lanes: Arc<Lanes>,
+    caller: Caller,
     seen: Arc<AtomicI64>,
     request_timeout: Duration,
     server: Arc<str>,
@@ -80,14 +83,17 @@ impl Client {
             .http2_keep_alive_interval(config.keep_alive_interval)
             .keep_alive_timeout(config.keep_alive_timeout)
             .keep_alive_while_idle(true);
-        let channel = endpoint.connect_with_connector_lazy(Connector::new(&authority, tls));
+        let lanes = Arc::new(Lanes::new(endpoint, Connector::new(&authority, tls)));
+        let channel = lanes.first();
         let seen = Arc::new(AtomicI64::new(0));
         let caller = Caller::new(config, seen.clone())?;
         let admin = AdminClient::with_interceptor(channel.clone(), caller.clone());
-        let resources = ResourcesClient::with_interceptor(channel, caller).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let resources = stub(channel, caller.clone());
         Ok(Client {
             resources,
             admin,
+            lanes,
+            caller,
             seen,
             request_timeout: config.request_timeout,
             server: config.server.as_str().into(),
@@ -166,9 +172,15 @@ impl Client {
 
     /// Opens a watch in any view.
     pub async fn watch_wire(&self, request: v1::WatchRequest) -> Result<WireWatch, Error> {
-        let mut stub = self.resources();
+        let (mut stub, seat) = self.streaming();
         let stream = self.open(request, |request| async move { stub.watch(request).await }).await?;
-        Ok(WireWatch::new(stream, self.clone()))
+        Ok(WireWatch::new(stream, self.clone(), seat))
+    }
+
+    /// The stub for a stream that stays open, and the place it takes, which must be held as long.
+    pub(super) fn streaming(&self) -> (Resources, Seat) {
+        let seat = self.lanes.seat();
+        (stub(seat.channel(), self.caller.clone()), seat)
     }
 
     /// Waits until the server answers, at most `limit`.
@@ -236,6 +248,10 @@ impl Client {
             Ok(outcome) => outcome.map(Response::into_inner).map_err(Error::from_grpc),
         }
     }
+}
+
+fn stub(channel: Channel, caller: Caller) -> Resources {
+    ResourcesClient::with_interceptor(channel, caller).max_decoding_message_size(MESSAGE_BYTES_MAX)
 }
 
 impl std::fmt::Debug for Client {

@@ -1,6 +1,6 @@
 //! The client of the resource API: connection, identity, and typed access to objects.
 //!
-//! A [`Client`] is one HTTP/2 connection that heals itself and is cheap to clone. An [`Api`] of a type gives the verbs
+//! A [`Client`] is an HTTP/2 connection that heals itself (and more, for many watches) and is cheap to clone. An [`Api`] of a type gives the verbs
 //! on objects of one kind, in every namespace. Every answer moves the client's *seen revision* forward, which travels
 //! with each write as its cause. Invariants: nothing here retries a write; every unary call has a deadline; errors keep
 //! the server's status as it came.
@@ -40,6 +40,7 @@ mod error;
 mod fence;
 mod kinds;
 mod kubeconfig;
+mod lanes;
 pub mod own_writes;
 mod params;
 mod raw;

@@ -6,12 +6,14 @@ use listwatch_proto::resource::ObjectKey;
 use listwatch_proto::v1::{self, EventType};
 use tonic::Streaming;
 
+use super::lanes::Seat;
 use super::{Cached, Client, Decode, Error};
 
 /// An open watch whose events are left as they came (for table views). Dropping it closes the stream.
 pub struct WireWatch {
     stream: Streaming<v1::WatchResponse>,
     client: Client,
+    _seat: Seat,
 }
 
 /// An open watch. Dropping it closes the stream.
@@ -69,8 +71,8 @@ impl<T> WatchEvent<T> {
 }
 
 impl WireWatch {
-    pub(super) fn new(stream: Streaming<v1::WatchResponse>, client: Client) -> Self {
-        WireWatch { stream, client }
+    pub(super) fn new(stream: Streaming<v1::WatchResponse>, client: Client, seat: Seat) -> Self {
+        WireWatch { stream, client, _seat: seat }
     }
 
     /// The next message; `None` when the server has ended the stream cleanly. Cancel safe.

@@ -10,6 +10,7 @@ use tokio::task::block_in_place;
 use tonic::{Request, Response, Status};
 
 use super::front::Front;
+use super::long_range::LongRange;
 use super::{caller, error, range_stream, translate, validate};
 use crate::storage::{Op, OpResult, RangeOp, RangeResult, Txn};
 
@@ -59,8 +60,13 @@ impl kv_server::Kv for Kv {
     async fn range(&self, request: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
         let request = request.into_inner();
         validate::range(&request)?;
-        let result = self.read(&translate::range(request))?;
+        let mut result = self.read(&translate::range(request))?;
         let header = self.front.headers.at(result.revision);
+        if let Some(long) = LongRange::of(&mut result, header.clone())? {
+            let mut response = Response::new(RangeResponse::default());
+            response.extensions_mut().insert(long);
+            return Ok(response);
+        }
         Ok(Response::new(translate::range_response(result, header)))
     }
 

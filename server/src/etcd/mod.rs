@@ -18,6 +18,7 @@ mod auth;
 mod cluster;
 mod kv;
 mod lease;
+mod long_range;
 mod maintenance;
 mod range_stream;
 mod watch;

@@ -21,6 +21,7 @@ use tower::{Service, ServiceExt};
 
 use super::entry::{self, Entry};
 use super::front::{EtcdOptions, Front, OVERHEAD_BYTES, REQUEST_BYTES_MAX};
+use super::long_range::LongRange;
 use super::watch::WatchService;
 use super::{auth, cluster, error, health, http as plain, kv, lease, maintenance};
 use crate::storage::Engine;
@@ -83,7 +84,8 @@ fn reflection(router: Router) -> Router {
     mount(router, builder().build_v1alpha().expect(reason))
 }
 
-/// Puts the transport's refusal of a large message into the code and text that etcd's clients know.
+/// Puts the transport's refusal of a large message into the code and text that etcd's clients know, and the long answer
+/// of a range in the place of the message that stands for it.
 #[derive(Clone, Debug)]
 struct TransportTexts<S>(S);
 
@@ -109,7 +111,10 @@ where
 }
 
 /// tonic says OutOfRange with a text of its own where grpc-go says ResourceExhausted.
-fn retell(response: Response<Body>) -> Response<Body> {
+fn retell(mut response: Response<Body>) -> Response<Body> {
+    if let Some(long) = response.extensions_mut().remove::<LongRange>() {
+        return long.fill(response).map(Body::new);
+    }
     match too_large(response.headers()) {
         Some(status) => status.into_http(),
         None => response,

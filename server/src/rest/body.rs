@@ -15,13 +15,10 @@ use crate::registry::{DeleteOptions, PatchKind, Registry};
 
 use super::query::Query;
 use super::yaml;
+use crate::transport::{BODY_SILENCE_MAX, BODY_TIME_MAX};
 
 /// The largest body (Kubernetes 1.36: 3 MiB).
 const BODY_BYTES_MAX: usize = 3 << 20;
-/// A body of which nothing comes for so long is not waited for: whoever sends it is gone, or means harm.
-const BODY_SILENCE_MAX: Duration = Duration::from_secs(30);
-/// All of a body must have come after so long; even the largest needs no more over a slow line.
-const BODY_TIME_MAX: Duration = Duration::from_secs(180);
 
 /// The bytes of a request.
 ///

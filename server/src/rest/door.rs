@@ -13,6 +13,7 @@ use hyper::body::Body as _;
 use listwatch_proto::resource::{Reason, Status, Storage};
 use tokio_util::sync::CancellationToken;
 
+use super::finish::Long;
 use super::finish::{self, Wants};
 use super::inflight::{Place, Places, RequestsInflight};
 use super::metrics::{self, Counts, Subject};
@@ -28,6 +29,7 @@ use super::{answer, body, discovery, health, list, log, openapi, plain, proxy, s
 use crate::kubelets::Kubelets;
 use crate::registry::{Kinds, Registry, RequestContext, Target, protobuf_write};
 use crate::storage::Engine;
+use crate::transport::expiring;
 
 /// What the door needs.
 #[derive(Clone, Debug)]
@@ -132,7 +134,14 @@ async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Respons
         }))
     };
     let response = if size.is_none() { response.map(held) } else { response };
-    if wants.is_plain() { response } else { Box::pin(finish::finish(response, wants)).await }
+    let is_long = response.extensions().get::<Long>().is_some();
+    let response = if wants.is_plain() { response } else { Box::pin(finish::finish(response, wants)).await };
+    if !is_long {
+        return response;
+    }
+    // What has not been read by the end of the request's time is not kept for its reader any longer.
+    let left = serving.door.times.request.saturating_sub(serving.door.registry.monotonic().saturating_sub(began));
+    response.map(|body| expiring(body, left))
 }
 
 /// What a request is about, for the counters.

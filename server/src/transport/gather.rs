@@ -12,17 +12,19 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
 /// Bytes that are gathered at most: four TLS records, as much as is encrypted in one go.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
 /// Room that is kept while there is nothing to write.
 const KEPT_BYTES_MAX: usize = 2 << 10;
 /// What a client of HTTP/2 begins with.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A stream whose writes are gathered.
 #[derive(Debug)]
@@ -34,6 +36,7 @@ pub(super) struct Gathered<S> {
 #[derive(Debug)]
 pub(super) struct Gatherer<S> {
     shared: Arc<Mutex<Shared<S>>>,
+    patience: Duration,
 }
 
 /// The lock is only ever taken by the one task of the connection, so that nobody waits for it.
@@ -41,28 +44,45 @@ pub(super) struct Gatherer<S> {
 struct Shared<S> {
     stream: S,
     out: BytesMut,
-    /// `None` until the client has said something.
+    /// So much of the preface has been seen.
+    seen: usize,
+    /// `None` until the client has said enough to tell.
     gathers: Option<bool>,
     /// The writer has been told to wait.
     held_up: bool,
 }
 
-/// A stream that gathers, and what empties it.
-pub(super) fn gather<S>(stream: S) -> (Gathered<S>, Gatherer<S>) {
-    let shared = Arc::new(Mutex::new(Shared { stream, out: BytesMut::new(), gathers: None, held_up: false }));
-    (Gathered { shared: shared.clone() }, Gatherer { shared })
+/// A stream that gathers, and what empties it. The client has so long to say what it speaks.
+pub(super) fn gather<S>(stream: S, patience: Duration) -> (Gathered<S>, Gatherer<S>) {
+    let shared = Shared { stream, out: BytesMut::new(), seen: 0, gathers: None, held_up: false };
+    let shared = Arc::new(Mutex::new(shared));
+    (Gathered { shared: shared.clone() }, Gatherer { shared, patience })
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Gatherer<S> {
     /// Does the work of the connection over the stream; whenever that comes to rest, writes out what it has left.
+    ///
+    /// # Errors
+    /// As the work; `TimedOut` for a client that does not say what it speaks: nothing else waits for that with a limit.
     pub(super) async fn run<T, E: From<io::Error>>(
         &self,
         mut connection: Pin<&mut impl Future<Output = Result<T, E>>>,
     ) -> Result<T, E> {
+        let mut alarm = std::pin::pin!(None::<Sleep>);
         poll_fn(|context| {
             loop {
                 let polled = connection.as_mut().poll(context);
                 let mut shared = self.shared.lock();
+                if shared.gathers.is_none() && polled.is_pending() {
+                    if alarm.is_none() {
+                        alarm.set(Some(tokio::time::sleep(self.patience)));
+                    }
+                    if alarm.as_mut().as_pin_mut().is_some_and(|alarm| alarm.poll(context).is_ready()) {
+                        return Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut).into()));
+                    }
+                } else if alarm.is_some() {
+                    alarm.set(None);
+                }
                 let drained = shared.drain(context);
                 match (polled, drained) {
                     // The last words of a connection that broke off go if they can go without waiting.
@@ -75,6 +95,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Gatherer<S> {
             }
         })
         .await
+    }
+}
+
+impl<S> Shared<S> {
+    /// Tells by the client's first bytes, however many come at a time, what it speaks.
+    fn hear(&mut self, said: &[u8]) {
+        let expected = &PREFACE[self.seen..];
+        let some = said.len().min(expected.len());
+        self.seen += some;
+        if said[..some] != expected[..some] {
+            self.gathers = Some(false);
+        } else if self.seen == PREFACE.len() {
+            self.gathers = Some(true);
+        }
     }
 }
 
@@ -125,9 +159,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Gathered<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut shared.stream).poll_read(context, buffer))?;
         if shared.gathers.is_none() {
-            // A preface that comes in pieces too small to be told is served as well, only not gathered.
-            let begin = &buffer.filled()[before..];
-            shared.gathers = Some(begin.len() >= PREFACE.len() && begin.starts_with(PREFACE));
+            shared.hear(&buffer.filled()[before..]);
         }
         Poll::Ready(Ok(()))
     }
@@ -217,7 +249,7 @@ mod tests {
     }
 
     async fn begun(said: &'static [u8]) -> (Gathered<Heard>, Gatherer<Heard>) {
-        let (mut stream, gatherer) = gather(Heard { said, ..Heard::default() });
+        let (mut stream, gatherer) = gather(Heard { said, ..Heard::default() }, Duration::from_secs(10));
         assert!(stream.read(&mut [0; 64]).await.expect("something was said") > 0);
         (stream, gatherer)
     }
@@ -271,6 +303,34 @@ mod tests {
         }));
         gatherer.run(work).await.expect("written");
         assert_eq!(lengths(&gatherer.shared).iter().sum::<usize>(), 100_000);
+    }
+
+    #[tokio::test]
+    async fn a_preface_in_pieces_is_one() {
+        let (mut stream, _gatherer) = gather(Heard::default(), Duration::from_secs(10));
+        for byte in PREFACE.chunks(1) {
+            assert_eq!(stream.shared.lock().gathers, None);
+            stream.shared.lock().stream.said = byte;
+            stream.read_exact(&mut [0]).await.expect("a byte");
+        }
+        assert_eq!(stream.shared.lock().gathers, Some(true));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_says_nothing_or_half_is_let_go() {
+        for said in [&b""[..], b"PRI * HTTP", b"G"] {
+            let (mut stream, gatherer) = gather(Heard { said, ..Heard::default() }, Duration::from_millis(20));
+            let work = std::pin::pin!(async {
+                if !said.is_empty() {
+                    stream.read_exact(&mut vec![0; said.len()]).await?;
+                }
+                std::future::pending::<io::Result<()>>().await
+            });
+            let ended = tokio::time::timeout(Duration::from_millis(500), gatherer.run(work)).await;
+            // A request over HTTP/1.1 has begun; its head has a limit of its own.
+            let expected = (said != b"G").then_some(io::ErrorKind::TimedOut);
+            assert_eq!(ended.ok().map(|ended| ended.expect_err("ended").kind()), expected);
+        }
     }
 
     #[tokio::test]

@@ -5,15 +5,22 @@
 
 mod authority;
 mod deadline;
+mod descriptors;
+mod expiring;
 mod gather;
 mod listener;
 mod peer;
 mod port_owner;
 mod served;
+mod timely;
 mod tls;
 
+pub use descriptors::connections_max;
+pub(crate) use expiring::expiring;
 pub use listener::{BindError, Door, KeepAlive, bind, serve};
 pub use peer::{CertificateUser, Peer, PeerIdentity};
 pub use port_owner::port_owner;
 pub use served::{Answer, Front, Served};
+pub use timely::StreamingMethods;
+pub(crate) use timely::{BODY_SILENCE_MAX, BODY_TIME_MAX};
 pub use tls::{ClientCertificates, Tls, TlsError, TlsFiles, read_chain, read_key};
