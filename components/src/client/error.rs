@@ -90,6 +90,12 @@ impl Error {
         self.is(Reason::NotFound)
     }
 
+    /// The server knows no such resource, or serves it no longer: its answer names no object, so that it says nothing of
+    /// one. (That an object is not there is told by its name.)
+    pub fn is_not_served(&self) -> bool {
+        self.status().is_some_and(|s| s.reason == Reason::NotFound && s.kind.is_empty() && s.name.is_empty())
+    }
+
     /// The identity may not do this, or not as things are.
     pub fn is_forbidden(&self) -> bool {
         self.is(Reason::Forbidden)
@@ -210,4 +216,22 @@ pub enum ConfigError {
         /// What is wrong or missing.
         reason: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use listwatch_proto::resource::Kind;
+
+    #[test]
+    fn a_missing_kind_is_told_from_a_missing_object() {
+        let pods = Kind::by_name("pods").expect("known");
+        let answered = |status: Status| Error::from_grpc(status.into());
+        let object = answered(Status::not_found(pods, "a"));
+        assert!(object.is_not_found() && !object.is_not_served(), "{object}");
+        let kind =
+            answered(Status::new(Reason::NotFound, "the server could not find the requested resource: x of y/v1"));
+        assert!(kind.is_not_found() && kind.is_not_served(), "{kind}");
+        assert!(!answered(Status::internal("x")).is_not_served());
+    }
 }

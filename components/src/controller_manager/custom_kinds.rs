@@ -57,23 +57,13 @@ impl CustomKinds {
         let mut followed: HashMap<&'static str, (&'static Kind, CancellationToken)> = HashMap::new();
         let mut tasks = JoinSet::new();
         loop {
-            let pause = match served(&self.client).await {
+            let asked = tokio::select! {
+                () = stop.cancelled() => break,
+                asked = served(&self.client) => asked,
+            };
+            let pause = match asked {
                 Ok(kinds) => {
-                    followed.retain(|_, (kind, stop)| {
-                        let stays = kinds.contains(kind);
-                        if !stays {
-                            stop.cancel();
-                            self.graph.remove(kind);
-                        }
-                        stays
-                    });
-                    for kind in kinds {
-                        followed.entry(kind.key_prefix).or_insert_with(|| {
-                            let stop = stop.child_token();
-                            self.follow(kind, &stop, &mut tasks);
-                            (kind, stop)
-                        });
-                    }
+                    self.adopt(kinds, &mut followed, &stop, &mut tasks);
                     LOOK_AGAIN
                 }
                 Err(error) => {
@@ -89,6 +79,31 @@ impl CustomKinds {
             while tasks.try_join_next().is_some() {}
         }
         while tasks.join_next().await.is_some() {}
+    }
+
+    /// Follows these kinds, and no others.
+    fn adopt(
+        &self,
+        kinds: Vec<&'static Kind>,
+        followed: &mut HashMap<&'static str, (&'static Kind, CancellationToken)>,
+        stop: &CancellationToken,
+        tasks: &mut JoinSet<()>,
+    ) {
+        followed.retain(|_, (kind, stop)| {
+            let stays = kinds.contains(kind);
+            if !stays {
+                stop.cancel();
+                self.graph.remove(kind);
+            }
+            stays
+        });
+        for kind in kinds {
+            followed.entry(kind.key_prefix).or_insert_with(|| {
+                let stop = stop.child_token();
+                self.follow(kind, &stop, tasks);
+                (kind, stop)
+            });
+        }
     }
 
     fn follow(&self, kind: &'static Kind, stop: &CancellationToken, tasks: &mut JoinSet<()>) {

@@ -5,7 +5,6 @@
 //! runs again only when the caches of the written kinds have come to those writes; a panic in a run is a failure of
 //! that run.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,8 +18,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::unseen::Unseen;
 use super::{RateLimitedQueue, Stopped, Store};
-use crate::client::own_writes::{self, OwnWrite};
+use crate::client::own_writes;
 use crate::client::{Error, Resource};
 
 /// Runs that may be under way or wait for a cache at the same time, beyond the workers: keys that wait for their own
@@ -73,6 +73,8 @@ pub struct Controller<R> {
 struct Cache {
     kind: &'static Kind,
     wait: Box<dyn Fn(Wanted) -> Wait + Send + Sync>,
+    /// The revision that it has come to.
+    shown: Box<dyn Fn() -> i64 + Send + Sync>,
 }
 
 type Wait = Pin<Box<dyn Future<Output = Result<(), Stopped>> + Send>>;
@@ -91,7 +93,7 @@ struct Shared<R> {
     caches: Vec<Cache>,
     permits: Semaphore,
     /// What the last run of each key has written and no run has waited for yet.
-    writes: Mutex<HashMap<ObjectKey, Vec<OwnWrite>>>,
+    unseen: Mutex<Unseen>,
 }
 
 impl<R: Reconciler> Controller<R> {
@@ -118,7 +120,8 @@ impl<R: Reconciler> Controller<R> {
     /// As [`Controller::reads`], for a cached type of the program's own.
     #[must_use]
     pub fn reads_kind<T: Send + Sync + 'static>(mut self, kind: &'static Kind, store: &Store<T>) -> Self {
-        let store = store.clone();
+        let (store, seen) = (store.clone(), store.clone());
+        let shown = Box::new(move || seen.seen_up_to());
         let wait = Box::new(move |wanted| {
             let store = store.clone();
             async move {
@@ -129,7 +132,7 @@ impl<R: Reconciler> Controller<R> {
             }
             .boxed()
         });
-        self.caches.push(Cache { kind, wait });
+        self.caches.push(Cache { kind, wait, shown });
         self
     }
 
@@ -152,7 +155,7 @@ impl<R: Reconciler> Controller<R> {
             queue: self.queue,
             caches: self.caches,
             permits: Semaphore::new(self.workers),
-            writes: Mutex::default(),
+            unseen: Mutex::default(),
         });
         tokio::select! {
             () = shutdown.cancelled() => return,
@@ -188,7 +191,7 @@ impl<R: Reconciler> Shared<R> {
 
     /// Waits until the caches show what this key's last run wrote.
     async fn wait_own_writes(&self, key: &ObjectKey) -> Result<(), Stopped> {
-        let writes = self.writes.lock().remove(key).unwrap_or_default();
+        let writes = self.unseen.lock().take(key);
         for write in writes {
             for cache in self.caches.iter().filter(|c| c.kind == write.kind) {
                 (cache.wait)(Wanted::Revision(write.revision)).await?;
@@ -213,7 +216,8 @@ impl<R: Reconciler> Shared<R> {
         let run = std::panic::AssertUnwindSafe(self.reconciler.reconcile(&key)).catch_unwind();
         let (outcome, writes) = own_writes::record(run).await;
         if !writes.is_empty() {
-            self.writes.lock().insert(key.clone(), writes);
+            let shown = |kind| self.caches.iter().filter(|c| c.kind == kind).map(|c| (c.shown)()).min();
+            self.unseen.lock().note(&key, writes, shown);
         }
         let outcome = outcome.unwrap_or_else(|panic| Err(panic_text(&*panic).into()));
         self.conclude(&key, outcome);

@@ -32,8 +32,10 @@ mod rate_limited;
 mod recorder;
 mod reflector;
 mod slot_lock;
+mod unseen;
 
 pub use crate::client::{Backoff, BackoffPolicy};
+pub(crate) use bounded::Bounded;
 pub use catch_up::catch_up;
 pub use controller::{Action, Controller, ReconcileError, Reconciler};
 pub use delaying::DelayingQueue;

@@ -2,10 +2,10 @@
 //!
 //! Invariant: an absence is never taken back, since a uid is given once; the cache is bounded, the oldest go first.
 
-use std::collections::{HashMap, VecDeque};
-
 use listwatch_proto::resource::{ObjectKey, OwnerReference};
 use parking_lot::Mutex;
+
+use crate::runtime::Bounded;
 
 /// How many are remembered (upstream's number).
 const ABSENT_MAX: usize = 500;
@@ -24,13 +24,7 @@ type Reference = (String, String, ObjectKey, String);
 
 /// What is remembered.
 #[derive(Debug, Default)]
-pub struct Absent(Mutex<Held>);
-
-#[derive(Debug, Default)]
-struct Held {
-    known: HashMap<Reference, Absence>,
-    order: VecDeque<Reference>,
-}
+pub struct Absent(Mutex<Bounded<Reference, Absence, ABSENT_MAX>>);
 
 fn reference(at: &ObjectKey, owner: &OwnerReference) -> Reference {
     (owner.api_version.clone(), owner.kind.clone(), at.clone(), owner.uid.clone())
@@ -39,21 +33,12 @@ fn reference(at: &ObjectKey, owner: &OwnerReference) -> Reference {
 impl Absent {
     /// Whether the server has said that the owner is not there.
     pub(super) fn get(&self, at: &ObjectKey, owner: &OwnerReference) -> Option<Absence> {
-        self.0.lock().known.get(&reference(at, owner)).copied()
+        self.0.lock().get(&reference(at, owner)).copied()
     }
 
     /// The server has said so.
     pub(super) fn note(&self, at: &ObjectKey, owner: &OwnerReference, absence: Absence) {
-        let mut held = self.0.lock();
-        let reference = reference(at, owner);
-        if held.known.insert(reference.clone(), absence).is_none() {
-            held.order.push_back(reference);
-        }
-        if held.order.len() > ABSENT_MAX
-            && let Some(oldest) = held.order.pop_front()
-        {
-            held.known.remove(&oldest);
-        }
+        self.0.lock().insert(reference(at, owner), absence);
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::ObjectReference;
-use listwatch_proto::resource::{KINDS, Kind, Object, ObjectKey, OwnerReference};
+use listwatch_proto::resource::{Kind, Object, ObjectKey, OwnerReference};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -95,15 +95,6 @@ impl Graph {
         self.0.entries.read().iter().find(|entry| entry.kind.is_same_resource(kind)).cloned()
     }
 
-    /// Whether the server says that it serves a kind.
-    async fn serves(&self, kind: &Kind) -> Result<bool, Error> {
-        let served = self.0.tools.client.discover().await?.resources;
-        let is_it = |info: &listwatch_proto::v1::ResourceInfo| {
-            (&*info.group, &*info.version, &*info.plural) == (kind.group, kind.version, kind.plural)
-        };
-        Ok(served.iter().any(is_it))
-    }
-
     fn api(&self, kind: &'static Kind) -> Api<Object> {
         Api::of_kind(&self.0.tools.client, kind)
     }
@@ -164,11 +155,15 @@ impl World for Graph {
     }
 
     async fn live(&self, kind: &'static Kind, key: &ObjectKey) -> Result<Option<Known>, Error> {
-        let found = self.api(kind).get_opt(key).await?.map(|cached| known(&cached));
-        if found.is_none() && !KINDS.contains(kind) && !self.serves(kind).await? {
-            return Err(Error::NotServed(format!("{}.{}/{}", kind.plural, kind.group, kind.version)));
+        match self.api(kind).get(key).await {
+            Ok(cached) => Ok(Some(known(&cached))),
+            // The one answer tells both, so that no kind can go between two.
+            Err(error) if error.is_not_served() => {
+                Err(Error::NotServed(format!("{}.{}/{}", kind.plural, kind.group, kind.version)))
+            }
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
         }
-        Ok(found)
     }
 
     async fn set_owners(&self, kind: &'static Kind, of: &Known, owners: &[OwnerReference]) -> Result<(), Error> {
