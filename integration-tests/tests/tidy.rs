@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use listwatch_proto::resource::KINDS;
+
 /// Lines of a file at most.
 const FILE_LINES_MAX: usize = 800;
 /// Lines of a function at most, from its signature to its closing brace.
@@ -40,6 +42,18 @@ const CRATES: &[(&str, &[&str])] = &[
     ("cli", &["listwatch_proto", "listwatch_server", "listwatch_components"]),
     ("bench", &["listwatch_proto"]),
     ("integration-tests", &["listwatch_proto", "listwatch_server", "listwatch_components"]),
+];
+
+/// Where the rooms of the API may name a kind, and why; elsewhere they know none and ask its rules or its row.
+const KIND_PLACES: &[(&str, &str)] = &[
+    ("server/src/registry/admission/", "plugins that look at other objects, as upstream has them"),
+    ("server/src/registry/custom/", "definitions, and what they define"),
+    ("server/src/registry/first/", "objects that are there from the start"),
+    ("server/src/registry/kinds/", "what each kind means"),
+    ("server/src/registry/pods/", "what the subresources of pods do"),
+    ("server/src/rest/discovery.rs", "the kinds that subresources are asked in"),
+    ("server/src/rest/path.rs", "a path names its namespace"),
+    ("server/src/rest/proxy/", "what pods, services and nodes are reached by"),
 ];
 
 /// A source file: its path from the root of the repository, and its text.
@@ -235,6 +249,31 @@ fn the_clock_is_read_in_one_file() {
     let reads = ["Instant::now(", "SystemTime::now(", "Timestamp::now(", "Zoned::now("];
     let places = ["server/src/clock.rs", "components/src/clock.rs"];
     named_only_in("time comes from the clock", &reads, &["proto", "server", "components"], &places);
+}
+
+/// The first kind that a line of code names in quotes: `"Pod"`, `"pods"`.
+fn named_kind(line: &str) -> Option<&'static str> {
+    let quoted = |name: &str| line.contains(&format!("\"{name}\""));
+    KINDS.iter().flat_map(|kind| [kind.kind, kind.plural]).find(|name| quoted(name))
+}
+
+#[test]
+fn machinery_knows_no_kind() {
+    let rooms = ["server/src/registry/", "server/src/resources/", "server/src/rest/"];
+    let (mut faults, mut used) = (Vec::new(), Vec::new());
+    for source in rust().iter().filter(|s| rooms.iter().any(|room| s.path.starts_with(room))) {
+        let place = KIND_PLACES.iter().find(|(place, _)| source.path.starts_with(place));
+        for (number, line) in source.code().filter(|(_, l)| !l.trim_start().starts_with("//")) {
+            match (named_kind(line), place) {
+                (Some(_), Some((place, _))) => used.push(*place),
+                (Some(name), None) => faults.push(format!("{}:{}: {name}", source.path, number + 1)),
+                (None, _) => {}
+            }
+        }
+    }
+    report("what is one kind's business stands with the kind, or in a place that KIND_PLACES names", &faults);
+    let idle = KIND_PLACES.iter().filter(|(place, _)| !used.contains(place));
+    report("a place is listed while it names kinds", &idle.map(|(place, _)| (*place).to_owned()).collect::<Vec<_>>());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Reason, Status};
 
+use super::kinds::strategy;
 use super::{Registry, RequestContext, Target, User};
 
 /// What somebody wants to do.
@@ -133,8 +134,7 @@ impl Attributes {
     pub fn of(verb: impl Into<String>, target: &Target) -> Self {
         let kind = target.kind;
         let mut namespace = target.namespace.clone();
-        if kind.group.is_empty() && kind.kind == "Namespace" {
-            // Upstream counts a namespace as lying in itself.
+        if strategy(kind).habits().is_place {
             namespace.clone_from(&target.name);
         }
         Attributes {

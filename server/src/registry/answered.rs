@@ -1,4 +1,4 @@
-//! What is answered and not kept: reviews, requests for a service account's token, and bindings.
+//! What is answered and not kept: reviews, and requests for a service account's token.
 
 use listwatch_proto::resource::{Kind, Reason, Status, Storage};
 
@@ -23,11 +23,6 @@ impl Registry {
         body: &[u8],
         options: &WriteOptions,
     ) -> Result<Written, Status> {
-        if (target.kind.group, target.kind.kind) == ("", "Binding") {
-            // It names its pod alone.
-            let pods = Kind::by_api_version("v1", "Pod").expect("Pod is a served kind");
-            return self.bind(context, &Target::collection(pods, target.namespace.clone()), body, options).await;
-        }
         let Some(security) = self.shared.security.get() else { return Err(super::error::not_served()) };
         let kind = target.kind;
         let api_version = kind.api_version();

@@ -95,7 +95,6 @@ pub(super) fn read(expected: Expected<'_>, body: &[u8], validation: FieldValidat
 /// Whether Kubernetes has a kind of this name in the group, served here or not.
 fn is_registered(group: &str, kind: &str) -> bool {
     let unserved: &[&str] = match group {
-        "" => &["Binding", "ComponentStatus"],
         "apps" | "autoscaling" => &["Scale"],
         _ => &[],
     };

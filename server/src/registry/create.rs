@@ -5,8 +5,6 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use listwatch_proto::resource::{Kind, Object, Reason, Status, time};
 use rand::Rng;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 
 use super::apply::Sent;
 use super::authorship::Authorship;
@@ -163,7 +161,7 @@ impl Registry {
         }
         object.set(&["metadata", "uid"], uuid::Uuid::new_v4().to_string());
         object.set(&["metadata", "creationTimestamp"], time(self.now()));
-        if rules.has_generation() {
+        if rules.habits().has_generation {
             object.set(&["metadata", "generation"], 1);
         }
     }
@@ -174,35 +172,6 @@ impl Registry {
         let definition = self.admit_into_definition(kind).await?;
         let namespace = self.admit_into_namespace(kind, object).await?;
         Ok(definition.into_iter().chain(namespace).collect())
-    }
-
-    /// Refuses an object of a namespace that is missing or going (NamespaceLifecycle admission). The guard holds the
-    /// answer until the object is written, so that nothing appears in a namespace that is being emptied.
-    async fn admit_into_namespace(&self, kind: &'static Kind, object: &Object) -> Result<Option<Guard>, Status> {
-        if !kind.namespaced {
-            return Ok(None);
-        }
-        let namespaces = Kind::by_api_version("v1", "Namespace").expect("Namespace is a served kind");
-        let name = object.namespace();
-        let Some(namespace) = self.shared.store.get(namespaces.key("", name).as_bytes()).await?.0 else {
-            return Err(Status::not_found(namespaces, name));
-        };
-        let is_terminating = match serde_json::from_slice::<Lived>(&namespace.value) {
-            Ok(lived) => lived.metadata.deletion_timestamp.is_some(),
-            // Its owner is told what is wrong with it.
-            Err(_) => Current::of(namespace.clone())?.object.is_terminating(),
-        };
-        if is_terminating {
-            let why = format!("unable to create new content in namespace {name} because it is being terminated");
-            let mut status = Status::forbidden(kind, object.name(), &why);
-            status.causes = vec![listwatch_proto::resource::Cause {
-                reason: "NamespaceTerminating".into(),
-                message: format!("namespace {name} is being terminated"),
-                field: "metadata.namespace".into(),
-            }];
-            return Err(status);
-        }
-        Ok(Some(Guard { key: namespace.key, mod_revision: namespace.mod_revision }))
     }
 
     async fn insert(
@@ -250,18 +219,6 @@ pub(super) fn shown<'a>(rules: &dyn Strategy, object: &'a Object) -> Cow<'a, Obj
 /// The kind of which what is invalid is told.
 pub(super) fn judged_as(kind: &'static Kind, rules: &dyn Strategy) -> &'static Kind {
     rules.view().map_or(kind, View::kept_by)
-}
-
-/// Whether an object is on its way out, read without the rest of it.
-#[derive(Deserialize)]
-struct Lived {
-    metadata: LivedMetadata,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LivedMetadata {
-    deletion_timestamp: Option<IgnoredAny>,
 }
 
 enum Inserted {

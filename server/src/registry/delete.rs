@@ -153,7 +153,7 @@ impl Registry {
         let rules = strategy(kind);
         let settled = old.finalizers().any(|f| f == FOREGROUND || f == ORPHAN);
         let own = rules.default_propagation().filter(|_| !settled);
-        let propagation = options.propagation.or(own).filter(|_| rules.has_dependents());
+        let propagation = options.propagation.or(own).filter(|_| rules.habits().has_dependents);
         set_finalizers(&mut new, propagation);
         if old.is_terminating() {
             return self.shorten(kind, old, new, asked);

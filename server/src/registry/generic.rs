@@ -163,17 +163,34 @@ impl Registry {
     ) -> Result<Written, Status> {
         self.begin("CreateOptions", options).await?;
         let written = match target.subresource.as_str() {
-            "" if target.kind.storage == Storage::Nothing => {
-                Box::pin(self.answer_object(context, target, body, options)).await
-            }
-            "token" => Box::pin(self.answer_object(context, named(target)?, body, options)).await,
+            "" if target.kind.storage == Storage::Nothing => match strategy(target.kind).stands_for() {
+                Some((kind, part)) => {
+                    let part = Target::collection(kind, target.namespace.clone()).with_subresource(part);
+                    self.create_part(context, &part, body, options).await
+                }
+                None => Box::pin(self.answer_object(context, target, body, options)).await,
+            },
             "" => Box::pin(self.create_object(context, target, body, options)).await,
-            "binding" => Box::pin(self.bind(context, named(target)?, body, options)).await,
-            "eviction" => Box::pin(self.evict(context, named(target)?, body, options)).await,
-            _ => Err(not_served()),
+            _ => self.create_part(context, named(target)?, body, options).await,
         }?;
         self.after_write(target.kind).await;
         Ok(written)
+    }
+
+    /// Does what a subresource does that is created and not kept.
+    async fn create_part(
+        &self,
+        context: &RequestContext,
+        target: &Target,
+        body: &[u8],
+        options: &WriteOptions,
+    ) -> Result<Written, Status> {
+        match target.subresource.as_str() {
+            "token" => Box::pin(self.answer_object(context, target, body, options)).await,
+            "binding" => Box::pin(self.bind(context, target, body, options)).await,
+            "eviction" => Box::pin(self.evict(context, target, body, options)).await,
+            _ => Err(not_served()),
+        }
     }
 
     /// Reads an object (or its `scale`), not older than `min_revision` (0 = the latest).
@@ -432,7 +449,7 @@ impl Registry {
 
     /// Whether the answer to a delete is the object, also when it is gone; else it is a Status.
     pub(crate) fn tells_what_it_deleted(&self, kind: &'static Kind) -> bool {
-        strategy(kind).tells_what_it_deleted()
+        strategy(kind).habits().tells_what_it_deleted
     }
 
     /// The columns of a kind's table.
@@ -473,7 +490,7 @@ impl Registry {
 
     /// The lease a new value of a kind hangs on; 0 = it stays.
     pub(super) async fn lease_for(&self, kind: &'static Kind) -> Result<i64, Status> {
-        if !strategy(kind).expires() {
+        if !strategy(kind).habits().expires {
             return Ok(0);
         }
         Ok(self.shared.leases.current(&*self.shared.store, self.shared.clock.monotonic()).await?)

@@ -109,7 +109,7 @@ impl Registry {
         }
         let caches = &self.shared.caches;
         // What goes by itself is much and seldom listed: its cache is there only if somebody watches it.
-        let cache = if strategy(selection.kind).expires() {
+        let cache = if strategy(selection.kind).habits().expires {
             caches.existing(selection.kind)?
         } else {
             caches.of(selection.kind, &self.shared.store)

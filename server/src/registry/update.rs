@@ -63,7 +63,7 @@ impl Registry {
         let author = Authorship::of(self, context, target, part, options);
         for _ in 0..ROUNDS_MAX {
             let Some(current) = self.current(kind, new.namespace(), &target.name).await? else {
-                if part != Part::Main || !rules.allows_create_on_update() {
+                if part != Part::Main || !rules.habits().allows_create_on_update {
                     return Err(Status::not_found(kind, &target.name));
                 }
                 if wanted.is_some() {
@@ -79,7 +79,9 @@ impl Registry {
                 Some(revision) if revision != current.revision => {
                     return Err(Status::conflict(kind, &target.name, MODIFIED));
                 }
-                None if !rules.allows_unconditional_update() => return Err(revision_required(kind, &target.name)),
+                None if !rules.habits().allows_unconditional_update => {
+                    return Err(revision_required(kind, &target.name));
+                }
                 _ => {}
             }
             let mut changed = new.clone();
@@ -252,7 +254,7 @@ fn keep_metadata(new: &mut Object, old: &Object) {
 
 /// The generation counts changes of the spec.
 fn bump_generation(rules: &dyn Strategy, new: &mut Object, old: &Object) {
-    if rules.has_generation() && rules.is_new_generation(new, old) {
+    if rules.habits().has_generation && rules.is_new_generation(new, old) {
         new.set(&["metadata", "generation"], Value::from(old.generation() + 1));
     }
 }

@@ -1,6 +1,7 @@
 //! What is served: the groups, their versions and resources, in the aggregated form (`apidiscovery.k8s.io/v2`) and in the
 //! older ones, a document each.
 
+use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
@@ -117,24 +118,30 @@ fn legacy(kinds: &Kinds, kind: &'static Kind) -> Vec<Value> {
 }
 
 /// The kind that a part answers in, and its verbs.
-fn part_of(kind: &'static Kind, part: &str) -> (&'static str, &'static str, &'static str, &'static [&'static str]) {
-    const ALL: &[&str] = &["create", "delete", "get", "patch", "update"];
-    let own = |name: &'static str, verbs: &'static [&'static str]| (kind.group, kind.version, name, verbs);
-    match (kind.kind, part) {
-        (_, "scale") => ("autoscaling", "v1", "Scale", &["get", "patch", "update"]),
-        (_, "eviction") => ("policy", "v1", "Eviction", &["create"]),
-        (_, "token") => ("authentication.k8s.io", "v1", "TokenRequest", &["create"]),
-        (_, "binding") => own("Binding", &["create"]),
-        (_, "log") => own(kind.kind, &["get"]),
-        (_, "finalize") => own(kind.kind, &["update"]),
-        (_, "attach") => own("PodAttachOptions", &["create", "get"]),
-        (_, "exec") => own("PodExecOptions", &["create", "get"]),
-        (_, "portforward") => own("PodPortForwardOptions", &["create", "get"]),
-        ("Node", "proxy") => own("NodeProxyOptions", ALL),
-        ("Service", "proxy") => own("ServiceProxyOptions", ALL),
-        (_, "proxy") => own("PodProxyOptions", ALL),
-        _ => own(kind.kind, &["get", "patch", "update"]),
-    }
+fn part_of(
+    kind: &'static Kind,
+    part: &str,
+) -> (&'static str, &'static str, Cow<'static, str>, &'static [&'static str]) {
+    let verbs: &[&str] = match part {
+        "attach" | "exec" | "portforward" => &["create", "get"],
+        "binding" | "eviction" | "token" => &["create"],
+        "finalize" => &["update"],
+        "log" => &["get"],
+        "proxy" => &["create", "delete", "get", "patch", "update"],
+        _ => &["get", "patch", "update"],
+    };
+    let (group, version, name) = match part {
+        "scale" => ("autoscaling", "v1", "Scale".into()),
+        "eviction" => ("policy", "v1", "Eviction".into()),
+        "token" => ("authentication.k8s.io", "v1", "TokenRequest".into()),
+        "binding" => (kind.group, kind.version, "Binding".into()),
+        "attach" => (kind.group, kind.version, format!("{}AttachOptions", kind.kind).into()),
+        "exec" => (kind.group, kind.version, format!("{}ExecOptions", kind.kind).into()),
+        "portforward" => (kind.group, kind.version, format!("{}PortForwardOptions", kind.kind).into()),
+        "proxy" => (kind.group, kind.version, format!("{}ProxyOptions", kind.kind).into()),
+        _ => (kind.group, kind.version, kind.kind.into()),
+    };
+    (group, version, name, verbs)
 }
 
 /// Stands for the form in which objects of a kind are stored; clients only compare it.
@@ -220,7 +227,7 @@ fn aggregated_resource(kinds: &Kinds, kind: &'static Kind) -> Value {
             let (group, version, name, verbs) = part_of(kind, part);
             let own = (group, version) == (kind.group, kind.version);
             let (group, version) = if own { ("", "") } else { (group, version) };
-            json!({"subresource": part, "responseKind": response_kind(group, version, name), "verbs": verbs})
+            json!({"subresource": part, "responseKind": response_kind(group, version, &name), "verbs": verbs})
         })
         .collect();
     if !parts.is_empty() {

@@ -5,6 +5,7 @@ mod chain;
 mod claim_resize;
 mod default_class;
 mod limit_ranger;
+mod namespace_lifecycle;
 mod plugin;
 mod priority;
 mod resource_quota;

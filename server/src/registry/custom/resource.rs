@@ -4,7 +4,7 @@ use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
-use super::super::kinds::{Faults, OwnMetadata, Part, Path, Reset, Shown, Strategy, qualified_name_faults};
+use super::super::kinds::{Faults, Habits, OwnMetadata, Part, Path, Reset, Shown, Strategy, qualified_name_faults};
 use super::super::structural::{self, Finding, Rules, Schema, What};
 use super::super::table::{Cell, Column};
 use super::JsonPath;
@@ -229,8 +229,8 @@ impl Strategy for CustomResource {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Plain
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Plain, allows_unconditional_update: false, ..Habits::USUAL }
     }
 
     fn is_new_generation(&self, new: &Object, old: &Object) -> bool {
@@ -243,10 +243,6 @@ impl Strategy for CustomResource {
                 .collect::<serde_json::Map<_, _>>()
         };
         rest(new) != rest(old)
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
     }
 
     fn fields(&self) -> &'static [&'static str] {

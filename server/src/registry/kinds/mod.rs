@@ -45,7 +45,7 @@ pub(crate) use certificates::organizations as certificate_organizations;
 pub(super) use policy::{covers as covers_pod, goes_free, needs_no_budget, spend as spend_budget};
 pub(super) use scale::{COLUMNS as SCALE_COLUMNS, cells as scale_cells, read as read_scale, write as write_scale};
 pub(super) use scheduling::{SYSTEM_CLASSES, system_object as system_class_object};
-pub(super) use strategy::{Grace, Part, Reset, Strategy};
+pub(super) use strategy::{Grace, Habits, Part, Reset, Strategy};
 pub(super) use view::View;
 pub(super) use vocabulary::faults::{Faults, Path, Shown, quote as quoted};
 pub(super) use vocabulary::metadata::{

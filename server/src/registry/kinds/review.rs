@@ -3,7 +3,7 @@
 
 use listwatch_proto::resource::Object;
 
-use super::strategy::{Part, Strategy};
+use super::strategy::{Habits, Part, Strategy};
 use super::vocabulary::faults::Faults;
 use super::vocabulary::print::{AGE, NAME, age, text};
 use crate::registry::table::{Cell, Column};
@@ -43,8 +43,8 @@ impl Strategy for ReviewStrategy {
 
     fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
 
-    fn has_generation(&self) -> bool {
-        false
+    fn habits(&self) -> Habits {
+        Habits { has_generation: false, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

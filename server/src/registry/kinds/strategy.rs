@@ -1,7 +1,7 @@
 //! What a kind answers to the generic verbs.
 
 use listwatch_proto::go_quote::quote;
-use listwatch_proto::resource::{LabelSelector, Object};
+use listwatch_proto::resource::{Kind, LabelSelector, Object};
 
 use super::allocation::Allocation;
 use super::view::View;
@@ -77,10 +77,50 @@ pub(crate) enum Grace {
     Seconds(i64),
 }
 
+/// How the verbs treat objects of a kind, where that is a fact and no rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// How the kind's own rules look at metadata.
+    pub(crate) own_metadata: OwnMetadata,
+    /// Whether `metadata.generation` counts changes of the spec.
+    pub(crate) has_generation: bool,
+    /// Whether an update without resourceVersion is taken.
+    pub(crate) allows_unconditional_update: bool,
+    /// Whether an update makes the object if there is none.
+    pub(crate) allows_create_on_update: bool,
+    /// Whether the answer to a delete is the object, also when it is gone; else it is a Status.
+    pub(crate) tells_what_it_deleted: bool,
+    /// Whether somebody collects what objects of the kind own.
+    pub(crate) has_dependents: bool,
+    /// Whether an object goes by itself after the time that the server is told (`--event-ttl`).
+    pub(crate) expires: bool,
+    /// Whether other objects lie in one of these: it counts as lying in itself then (Kubernetes 1.36).
+    pub(crate) is_place: bool,
+}
+
+impl Habits {
+    /// Those of a kind that says nothing else.
+    pub(crate) const USUAL: Habits = Habits {
+        own_metadata: OwnMetadata::Change,
+        has_generation: true,
+        allows_unconditional_update: true,
+        allows_create_on_update: false,
+        tells_what_it_deleted: false,
+        has_dependents: true,
+        expires: false,
+        is_place: false,
+    };
+}
+
 /// The rules of a kind. The object is in canonical form wherever one is handed in.
 pub(crate) trait Strategy: Send + Sync {
     /// The schema's name of the kind: `core/v1.Pod`.
     fn schema(&self) -> &'static str;
+
+    /// How the verbs treat objects of the kind.
+    fn habits(&self) -> Habits {
+        Habits::USUAL
+    }
 
     /// Fills in what was left out (upstream's defaulting). Runs on every decoded object.
     fn default(&self, _object: &mut Object) {}
@@ -142,13 +182,14 @@ pub(crate) trait Strategy: Send + Sync {
         }
     }
 
-    /// How the kind's own rules look at metadata.
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Change
-    }
-
     /// What the server hands out to objects of the kind.
     fn allocation(&self) -> Option<&'static dyn Allocation> {
+        None
+    }
+
+    /// The subresource of a kept kind that objects of this one, which are not kept, are another way to: it is sent to their
+    /// collection, and the object names whom it is for.
+    fn stands_for(&self) -> Option<(&'static Kind, &'static str)> {
         None
     }
 
@@ -157,24 +198,9 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
-    /// Whether `metadata.generation` counts changes of the spec.
-    fn has_generation(&self) -> bool {
-        true
-    }
-
     /// Whether a change counts as a new generation.
     fn is_new_generation(&self, new: &Object, old: &Object) -> bool {
         new.0.get("spec") != old.0.get("spec")
-    }
-
-    /// Whether an update without resourceVersion is taken.
-    fn allows_unconditional_update(&self) -> bool {
-        true
-    }
-
-    /// Whether an update makes the object if there is none.
-    fn allows_create_on_update(&self) -> bool {
-        false
     }
 
     /// What upstream's passage between versions puts into an object with nothing in it.
@@ -196,24 +222,9 @@ pub(crate) trait Strategy: Send + Sync {
         Grace::None
     }
 
-    /// Whether the answer to a delete is the object, also when it is gone; else it is a Status.
-    fn tells_what_it_deleted(&self) -> bool {
-        false
-    }
-
     /// What becomes of the dependents when the client does not say.
     fn default_propagation(&self) -> Option<Propagation> {
         None
-    }
-
-    /// Whether somebody collects what objects of the kind own.
-    fn has_dependents(&self) -> bool {
-        true
-    }
-
-    /// Whether an object goes by itself after the time that the server is told (`--event-ttl`).
-    fn expires(&self) -> bool {
-        false
     }
 
     /// Fields of [`Strategy::fields`] that watchers mostly select by, the most selective first: watchers are found by them.

@@ -1,49 +1,18 @@
-//! `proxy` of pods, services and nodes: a request is passed on to a port of a pod, or to the kubelet of a node.
-//!
-//! Invariants: a pod is reached through its kubelet, never by an address out of an object; what proves who the client is
-//! stays here; an answer is handed on piece by piece, as it comes.
+//! Which port of which pod a request for `proxy` means, or which node: what a pod, a service and a node each are reached by.
 
-use std::sync::{Arc, OnceLock};
-
-use axum::body::Body;
-use axum::extract::Request;
-use axum::response::Response;
-use futures::{StreamExt, stream};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Reason, Status};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
-use super::door::not_allowed;
-use crate::kubelets::{Endpoint, Kubelets, PortStream, open_port};
 use crate::registry::{ListOptions, Registry, RequestContext, Target};
-use crate::transport::Peer;
-
-/// Methods that are passed on (Kubernetes 1.36).
-const METHODS: [Method; 7] =
-    [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::OPTIONS];
-/// Headers that concern one connection and not what is asked (RFC 9110), and those that prove who asks.
-const NOT_PASSED: [&str; 8] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "authorization",
-];
 
 /// Where a request is passed on to.
 #[derive(Debug, PartialEq, Eq)]
-enum Place {
+pub(super) enum Place {
     /// A port of a pod.
     Pod(Target, u16),
     /// The kubelet of this node.
-    Node(String),
+    Node(Target),
 }
 
 /// What a request names: `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`.
@@ -53,70 +22,13 @@ struct Named<'a> {
     port: &'a str,
 }
 
-/// Passes a request on.
-pub(super) async fn proxy(
-    registry: &Registry,
-    context: &RequestContext,
-    kubelets: Option<&Arc<Kubelets>>,
-    target: &Target,
-    request: Request,
-    stopping: CancellationToken,
-) -> Result<Response, Status> {
-    if !METHODS.contains(request.method()) {
-        return Err(not_allowed());
+/// Where a request for this target goes.
+pub(super) async fn of(registry: &Registry, context: &RequestContext, target: &Target) -> Result<Place, Status> {
+    match target.kind.kind {
+        "Pod" => place_of_pod(registry, context, target).await,
+        "Service" => place_of_service(registry, context, target).await,
+        _ => place_of_node(target),
     }
-    let place = match target.kind.kind {
-        "Pod" => place_of_pod(registry, context, target).await?,
-        "Service" => place_of_service(registry, context, target).await?,
-        _ => place_of_node(target)?,
-    };
-    let (base, rest) = split(request.uri().path());
-    let is_upgrade = request.headers().contains_key(header::UPGRADE);
-    if rest.is_empty() && !is_upgrade && matches!(*request.method(), Method::GET | Method::HEAD) {
-        return Ok(moved(request.uri()));
-    }
-    let path = match request.uri().query() {
-        Some(query) => format!("/{}?{query}", rest.trim_start_matches('/')),
-        None => format!("/{}", rest.trim_start_matches('/')),
-    };
-    let base = base.to_owned();
-    match place {
-        Place::Pod(pod, port) => {
-            let stream = open_port(registry, context, kubelets, &pod, port).await?;
-            pass(stream, request, &path, &base, stopping).await
-        }
-        Place::Node(node) => {
-            if *request.method() != Method::GET || is_upgrade {
-                let why =
-                    "proxy of nodes passes on plain GET only; commands and ports of pods have their own subresources";
-                return Err(Status::new(Reason::MethodNotAllowed, why));
-            }
-            pass_to_kubelet(registry, context, kubelets, &node, &path, stopping).await
-        }
-    }
-}
-
-/// A path up to `proxy`, and what stands behind it.
-fn split(path: &str) -> (&str, &str) {
-    const PART: &str = "/proxy";
-    // The first segment of that name behind the object's: names before it may be called so too.
-    let parts: Vec<&str> = path.split('/').collect();
-    let names = if parts.get(3) == Some(&"namespaces") { 7 } else { 5 };
-    let length: usize = parts.iter().take(names + 1).map(|part| part.len() + 1).sum::<usize>().saturating_sub(1);
-    let (head, rest) = path.split_at(length.min(path.len()));
-    debug_assert!(head.ends_with(PART) || !path.contains(PART));
-    (head, rest)
-}
-
-/// An empty path is the directory: relative links in what is found there must stay below it.
-fn moved(uri: &Uri) -> Response {
-    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::MOVED_PERMANENTLY;
-    if let Ok(to) = HeaderValue::from_str(&format!("{}/{query}", uri.path())) {
-        response.headers_mut().insert(header::LOCATION, to);
-    }
-    response
 }
 
 impl<'a> Named<'a> {
@@ -285,153 +197,13 @@ fn has_address(pod: &Object, address: &str) -> bool {
 
 fn place_of_node(target: &Target) -> Result<Place, Status> {
     let named = Named::read(&target.name, "node")?;
-    Ok(Place::Node(named.name.to_owned()))
-}
-
-/// What is passed on of a client's headers.
-fn passed(headers: &HeaderMap, is_upgrade: bool) -> HeaderMap {
-    let mut passed = HeaderMap::new();
-    for (name, value) in headers {
-        let is_kept = match name.as_str() {
-            "upgrade" | "connection" => is_upgrade,
-            name => !NOT_PASSED.contains(&name) && !name.starts_with("impersonate-"),
-        };
-        if is_kept {
-            passed.append(name.clone(), value.clone());
-        }
-    }
-    passed
-}
-
-/// Tells who asked for what, as proxies do.
-fn forwarded(headers: &mut HeaderMap, base: &str, path: &str) {
-    let host = headers.get(header::HOST).cloned();
-    let mut put = |name: &'static str, value: Option<HeaderValue>| {
-        if let Some(value) = value {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    };
-    let asked = path.split('?').next().unwrap_or_default();
-    put("x-forwarded-uri", HeaderValue::from_str(&format!("{base}{asked}")).ok());
-    put("x-forwarded-host", host);
-    put("x-forwarded-proto", Some(HeaderValue::from_static("https")));
-}
-
-/// The kubelet's own reason, or else what the connection died of.
-fn unreachable_service(error: &hyper::Error, failure: &OnceLock<String>) -> Status {
-    let why = failure.get().cloned().unwrap_or_else(|| error.to_string());
-    Status::new(Reason::ServiceUnavailable, format!("error trying to reach service: {why}"))
-}
-
-/// Passes a request on over a connection of its own.
-async fn pass(
-    stream: PortStream,
-    request: Request,
-    path: &str,
-    base: &str,
-    stopping: CancellationToken,
-) -> Result<Response, Status> {
-    let PortStream { bytes, carrier, failure } = stream;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(bytes)).await.map_err(|e| unreachable_service(&e, &failure))?;
-    // Owned by the answer's body, or by the copying of an upgraded connection.
-    let driver = tokio_util::task::AbortOnDropHandle::new(tokio::spawn(async move {
-        if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a connection to a pod ended");
-        }
-        drop(carrier);
-    }));
-    let is_upgrade = request.headers().contains_key(header::UPGRADE);
-    let (mut parts, body) = request.into_parts();
-    let coming = is_upgrade.then(|| parts.extensions.remove::<hyper::upgrade::OnUpgrade>()).flatten();
-    let mut headers = passed(&parts.headers, is_upgrade);
-    forwarded(&mut headers, base, path);
-    if let Some(client) = parts.extensions.get::<Peer>()
-        && let Ok(address) = HeaderValue::from_str(&client.address.ip().to_string())
-    {
-        headers.append(HeaderName::from_static("x-forwarded-for"), address);
-    }
-    let mut onward = Request::builder().method(parts.method).uri(path).body(body);
-    if let Ok(onward) = &mut onward {
-        *onward.headers_mut() = headers;
-    }
-    let onward = onward
-        .map_err(|error| Status::bad_request(format!("{path} cannot be asked for: {error}", path = quote(&path))))?;
-    let mut answer = sender.send_request(onward).await.map_err(|e| unreachable_service(&e, &failure))?;
-    let upgrades = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
-    let pod_side = upgrades.then(|| hyper::upgrade::on(&mut answer));
-    let (head, body) = answer.into_parts();
-    if let (Some(pod_side), Some(client_side)) = (pod_side, coming) {
-        // Owned by the connection: it ends with either side, or with the server.
-        tokio::spawn(async move {
-            if let (Ok(pod), Ok(client)) = (pod_side.await, client_side.await) {
-                let (mut pod, mut client) = (TokioIo::new(pod), TokioIo::new(client));
-                tokio::select! {
-                    _ = tokio::io::copy_bidirectional(&mut client, &mut pod) => {}
-                    () = stopping.cancelled() => {}
-                }
-            }
-            drop(driver);
-        });
-        return Ok(Response::from_parts(answered(head, base, true), Body::empty()));
-    }
-    let pieces = stream::unfold((Body::new(body).into_data_stream(), driver), |(mut body, driver)| async {
-        body.next().await.map(|piece| (piece, (body, driver)))
-    });
-    let body = Body::from_stream(pieces.take_until(stopping.cancelled_owned()));
-    Ok(Response::from_parts(answered(head, base, false), body))
-}
-
-/// The head of an answer, as it is handed on: a place on the same host is a place below the base.
-fn answered(mut head: http::response::Parts, base: &str, is_upgrade: bool) -> http::response::Parts {
-    head.version = http::Version::default();
-    if !is_upgrade {
-        for name in NOT_PASSED {
-            head.headers.remove(name);
-        }
-    }
-    let place = head.headers.get(header::LOCATION).and_then(|place| place.to_str().ok());
-    if let Some(own) = place.filter(|place| place.starts_with('/') && !place.starts_with("//"))
-        && let Ok(below) = HeaderValue::from_str(&format!("{base}{own}"))
-    {
-        head.headers.insert(header::LOCATION, below);
-    }
-    head
-}
-
-async fn pass_to_kubelet(
-    registry: &Registry,
-    context: &RequestContext,
-    kubelets: Option<&Arc<Kubelets>>,
-    name: &str,
-    path: &str,
-    stopping: CancellationToken,
-) -> Result<Response, Status> {
-    let kind = Kind::by_api_version("v1", "Node").ok_or_else(|| Status::internal("nodes are not served"))?;
-    let node = registry.get(context, &Target::object(kind, "", name), 0).await?;
-    let endpoint = Endpoint::of(node.object())?;
-    let kubelets = kubelets.ok_or_else(crate::kubelets::no_way)?;
-    let (head, answer) = kubelets.pass(&endpoint, path).await?;
-    let pieces = stream::unfold(answer, |mut answer| async { answer.next().await.map(|piece| (piece, answer)) });
-    let body = Body::from_stream(pieces.take_until(stopping.cancelled_owned()));
-    Ok(Response::from_parts(answered(head, "", false), body))
+    Ok(Place::Node(Target::object(target.kind, "", named.name)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn a_path_is_cut_behind_the_object() {
-        for (path, base, rest) in [
-            ("/api/v1/namespaces/n/pods/proxy/proxy/a/proxy/b", "/api/v1/namespaces/n/pods/proxy/proxy", "/a/proxy/b"),
-            ("/api/v1/namespaces/n/services/s:80/proxy", "/api/v1/namespaces/n/services/s:80/proxy", ""),
-            ("/api/v1/nodes/n/proxy/", "/api/v1/nodes/n/proxy", "/"),
-        ] {
-            assert_eq!(split(path), (base, rest), "{path}");
-        }
-    }
 
     #[test]
     fn what_is_named_is_read_or_refused() {
@@ -445,27 +217,6 @@ mod tests {
             assert_eq!(Named::read(wrong, "pod").expect_err(wrong).message, why);
         }
         assert!(Named::read("https:p:443", "pod").expect_err("TLS").message.contains("port-forward"));
-    }
-
-    #[test]
-    fn what_proves_who_asks_is_not_passed_on() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("authorization", "Bearer t"),
-            ("impersonate-user", "x"),
-            ("connection", "Upgrade"),
-            ("upgrade", "websocket"),
-            ("accept", "text/html"),
-        ] {
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
-        let names = |headers: &HeaderMap| {
-            let mut names: Vec<String> = headers.keys().map(ToString::to_string).collect();
-            names.sort();
-            names
-        };
-        assert_eq!(names(&passed(&headers, false)), ["accept"]);
-        assert_eq!(names(&passed(&headers, true)), ["accept", "connection", "upgrade"]);
     }
 
     #[test]
@@ -506,16 +257,5 @@ mod tests {
         assert_eq!(pod_port(&pod, "").expect("the first"), 8000);
         assert_eq!(pod_port(&pod, "9000").expect("as named"), 9000);
         assert_eq!(pod_port(&pod, "http").expect_err("a name").code, 400);
-    }
-
-    #[test]
-    fn places_on_the_same_host_stay_below_the_base() {
-        let head = |place: &'static str| {
-            Response::builder().header(header::LOCATION, place).body(()).expect("valid").into_parts().0
-        };
-        let place = |own| answered(head(own), "/base", false).headers[header::LOCATION].clone();
-        assert_eq!(place("/login"), "/base/login");
-        assert_eq!(place("https://elsewhere/login"), "https://elsewhere/login");
-        assert_eq!(place("//elsewhere/login"), "//elsewhere/login");
     }
 }

@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::{hpa_annotations, hpa_print, hpa_spec};
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, text as txt};
@@ -98,8 +98,8 @@ impl Strategy for HorizontalPodAutoscalerStrategy {
         hpa_spec::validate(new.at(&["spec"]).unwrap_or(&Value::Null), old.at(&["spec"]), faults);
     }
 
-    fn has_generation(&self) -> bool {
-        false
+    fn habits(&self) -> Habits {
+        Habits { has_generation: false, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::horizontal_pod_autoscaler::HorizontalPodAutoscalerStrategy as Newer;
 use super::hpa_annotations::{self as annotations, BEHAVIOR, CONDITIONS, METRICS, STATUSES};
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::view::View;
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::fields::{default, items, text};
@@ -153,8 +153,8 @@ impl Strategy for HorizontalPodAutoscalerV1Strategy {
         Newer.validate_update(part, new, old, faults);
     }
 
-    fn has_generation(&self) -> bool {
-        Newer.has_generation()
+    fn habits(&self) -> Habits {
+        Habits { has_generation: Newer.habits().has_generation, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

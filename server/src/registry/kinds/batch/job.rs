@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{job_selector, job_spec, job_status, job_update};
 use crate::registry::Propagation;
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields;
@@ -102,8 +102,8 @@ impl Strategy for JobStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, ..Habits::USUAL }
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::content::{bytes, check_certificates, check_request};
 use crate::registry::User;
-use crate::registry::kinds::strategy::{Part, Reset, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Reset, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{items, items_mut, text as txt};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -194,16 +194,12 @@ impl Strategy for CertificateSigningRequestStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, has_generation: false, ..Habits::USUAL }
     }
 
     fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
         names::path_segment(name)
-    }
-
-    fn has_generation(&self) -> bool {
-        false
     }
 
     fn fields(&self) -> &'static [&'static str] {

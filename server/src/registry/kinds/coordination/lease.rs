@@ -2,7 +2,7 @@
 
 use listwatch_proto::resource::Object;
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
@@ -49,20 +49,14 @@ impl Strategy for LeaseStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Plain
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::Plain,
+            has_generation: false,
+            allows_unconditional_update: false,
+            allows_create_on_update: true,
+            ..Habits::USUAL
+        }
     }
 
     fn columns(&self) -> &'static [Column] {

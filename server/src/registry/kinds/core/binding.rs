@@ -1,6 +1,6 @@
 //! Binding: puts a pod on a node. Not kept; what it does stands in `registry/pods/binding.rs`.
 
-use listwatch_proto::resource::Object;
+use listwatch_proto::resource::{Kind, Object};
 
 use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::Faults;
@@ -14,6 +14,11 @@ const COLUMNS: &[Column] = &[NAME];
 impl Strategy for BindingStrategy {
     fn schema(&self) -> &'static str {
         "core/v1.Binding"
+    }
+
+    fn stands_for(&self) -> Option<(&'static Kind, &'static str)> {
+        let pods = Kind::by_api_version("v1", "Pod").expect("Pod is a served kind");
+        Some((pods, "binding"))
     }
 
     fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}

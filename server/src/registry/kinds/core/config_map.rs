@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::keyed;
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::entries;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -53,12 +53,8 @@ impl Strategy for ConfigMapStrategy {
         self.validate_create(new, faults);
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
-    }
-
-    fn has_generation(&self) -> bool {
-        false
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, has_generation: false, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{has, items, items_mut, text as word};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -79,8 +79,13 @@ impl Strategy for EndpointsStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::Whole,
+            has_generation: false,
+            allows_create_on_update: true,
+            ..Habits::USUAL
+        }
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
@@ -101,14 +106,6 @@ impl Strategy for EndpointsStrategy {
 
     fn deprecation(&self) -> Option<&'static str> {
         Some(DEPRECATED)
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -2,7 +2,7 @@
 
 use listwatch_proto::resource::Object;
 
-use crate::registry::kinds::strategy::{Strategy, label_not_supported};
+use crate::registry::kinds::strategy::{Habits, Strategy, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::names;
@@ -58,16 +58,15 @@ impl Strategy for EventStrategy {
         validate(object, "reportingComponent", faults);
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::None
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::None,
+            has_generation: false,
+            allows_create_on_update: true,
+            has_dependents: false,
+            expires: true,
+            ..Habits::USUAL
+        }
     }
 
     fn fields(&self) -> &'static [&'static str] {
@@ -103,14 +102,6 @@ impl Strategy for EventStrategy {
 
     fn unknown_field(&self, path: &str) -> String {
         label_not_supported(path)
-    }
-
-    fn has_dependents(&self) -> bool {
-        false
-    }
-
-    fn expires(&self) -> bool {
-        true
     }
 
     fn indexed_fields(&self) -> &'static [&'static str] {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Map, Value};
 
-use crate::registry::kinds::strategy::Strategy;
+use crate::registry::kinds::strategy::{Habits, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{entries, items_mut, text as field};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -59,16 +59,13 @@ impl Strategy for LimitRangeStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::Whole,
+            has_generation: false,
+            allows_create_on_update: true,
+            ..Habits::USUAL
+        }
     }
 
     fn columns(&self) -> &'static [Column] {

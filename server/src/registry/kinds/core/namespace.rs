@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep, label_not_supported};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::default;
 use crate::registry::kinds::vocabulary::metadata::{OwnMetadata, finalizer_name};
@@ -81,16 +81,12 @@ impl Strategy for NamespaceStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, has_generation: false, is_place: true, ..Habits::USUAL }
     }
 
     fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
         names::label(name, prefix)
-    }
-
-    fn has_generation(&self) -> bool {
-        false
     }
 
     fn stays(&self, name: &str) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use listwatch_proto::resource::toleration::{NO_SCHEDULE, TAINT_NOT_READY};
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep, label_not_supported};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep, label_not_supported};
 use crate::registry::kinds::template::scheduling::taint_effect;
 use crate::registry::kinds::vocabulary::addresses::is_range;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
@@ -129,8 +129,8 @@ impl Strategy for NodeStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, has_generation: false, ..Habits::USUAL }
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
@@ -138,10 +138,6 @@ impl Strategy for NodeStrategy {
             return Vec::new();
         }
         vec!["spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned()]
-    }
-
-    fn has_generation(&self) -> bool {
-        false
     }
 
     fn fields(&self) -> &'static [&'static str] {

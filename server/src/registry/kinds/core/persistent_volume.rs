@@ -4,7 +4,7 @@ use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
 use super::{STORAGE_CLASS, begin, protect, storage_class_annotation};
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::template::claim_spec::{access_modes, access_modes_shown, class_name, volume_mode};
 use crate::registry::kinds::vocabulary::difference;
@@ -177,16 +177,8 @@ impl Strategy for PersistentVolumeStrategy {
         if part == Part::Status { Vec::new() } else { warnings_of(new) }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, has_generation: false, tells_what_it_deleted: true, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{entries, items, text as field};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
@@ -129,12 +129,8 @@ impl Strategy for ResourceQuotaStrategy {
         Vec::new()
     }
 
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits { has_generation: false, tells_what_it_deleted: true, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -6,7 +6,7 @@ use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
 use super::{key_pair, keyed};
-use crate::registry::kinds::strategy::{Part, Strategy, label_not_supported};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
 use crate::registry::kinds::vocabulary::fields::entries;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -93,8 +93,8 @@ impl Strategy for SecretStrategy {
         self.validate_create(new, faults);
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, has_generation: false, ..Habits::USUAL }
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
@@ -103,10 +103,6 @@ impl Strategy for SecretStrategy {
         }
         let part = |key: &str| value(data(object), key).unwrap_or_default();
         key_pair::fault(&part("tls.crt"), &part("tls.key")).into_iter().collect()
-    }
-
-    fn has_generation(&self) -> bool {
-        false
     }
 
     fn fields(&self) -> &'static [&'static str] {

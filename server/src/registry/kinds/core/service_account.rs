@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, text};
@@ -34,8 +34,8 @@ impl Strategy for ServiceAccountStrategy {
 
     fn validate_update(&self, _part: Part, _new: &Object, _old: &Object, _faults: &mut Faults) {}
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, has_generation: false, tells_what_it_deleted: true, ..Habits::USUAL }
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {
@@ -53,14 +53,6 @@ impl Strategy for ServiceAccountStrategy {
             Some(_) => Vec::new(),
             None => self.warnings(new),
         }
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, text as word};
 use crate::registry::kinds::vocabulary::metadata::{OwnMetadata, labels};
@@ -109,8 +109,8 @@ impl Strategy for EndpointSliceStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Fresh
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Fresh, ..Habits::USUAL }
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {

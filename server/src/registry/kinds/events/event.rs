@@ -4,7 +4,7 @@ use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
 use crate::registry::kinds::core::event;
-use crate::registry::kinds::strategy::{Part, Strategy, label_not_supported};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, label_not_supported};
 use crate::registry::kinds::view::View;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
 use crate::registry::kinds::vocabulary::fields::text as word;
@@ -141,12 +141,14 @@ impl Strategy for EventStrategy {
         }
     }
 
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits {
+            has_generation: false,
+            allows_create_on_update: true,
+            has_dependents: false,
+            expires: true,
+            ..Habits::USUAL
+        }
     }
 
     fn fields(&self) -> &'static [&'static str] {
@@ -175,14 +177,6 @@ impl Strategy for EventStrategy {
 
     fn unknown_field(&self, path: &str) -> String {
         label_not_supported(path)
-    }
-
-    fn has_dependents(&self) -> bool {
-        false
-    }
-
-    fn expires(&self) -> bool {
-        true
     }
 
     fn columns(&self) -> &'static [Column] {

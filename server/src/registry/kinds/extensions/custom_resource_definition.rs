@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{definition_schema, definition_spec};
 use crate::registry::custom::marked;
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, text};
 use crate::registry::table::{Cell, Column};
@@ -81,8 +81,8 @@ impl Strategy for CustomResourceDefinitionStrategy {
         added.map(|format| format!("unrecognized format {}", quote(&format))).collect()
     }
 
-    fn allows_unconditional_update(&self) -> bool {
-        false
+    fn habits(&self) -> Habits {
+        Habits { allows_unconditional_update: false, ..Habits::USUAL }
     }
 
     fn held(&self, old: &Object, _asked: &Object, now: &str) -> Option<Object> {

@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::reference;
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, text as field};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -57,8 +57,8 @@ impl Strategy for IngressClassStrategy {
         self.validate_create(new, faults);
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

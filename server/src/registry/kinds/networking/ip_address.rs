@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown, quote};
 use crate::registry::kinds::vocabulary::fields::text as word;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -56,8 +56,8 @@ impl Strategy for IPAddressStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, has_generation: false, ..Habits::USUAL }
     }
 
     fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
@@ -65,10 +65,6 @@ impl Strategy for IPAddressStrategy {
         addresses::canonical_ip(name, &Path::new(""), &mut faults);
         let head = format!("Invalid value: {}: ", quote(name));
         faults.into_causes().into_iter().map(|cause| cause.message.replacen(&head, "", 1)).collect()
-    }
-
-    fn has_generation(&self) -> bool {
-        false
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Reset, STATUS_ALONE, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Reset, STATUS_ALONE, Strategy, keep};
 use crate::registry::kinds::vocabulary::addresses;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, text};
@@ -100,8 +100,8 @@ impl Strategy for ServiceCIDRStrategy {
         if part == Part::Status { STATUS_ALONE } else { Reset::These(&[&["status"]]) }
     }
 
-    fn has_generation(&self) -> bool {
-        false
+    fn habits(&self) -> Habits {
+        Habits { has_generation: false, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{has, items, text as txt};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -73,12 +73,8 @@ impl Strategy for PodDisruptionBudgetStrategy {
         if prefix { names::path_segment(name) } else { names::path_segment_name(name) }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::None
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::None, allows_unconditional_update: false, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -4,7 +4,7 @@ use listwatch_proto::resource::{LabelSelector, Object};
 use serde_json::Value;
 
 use super::rules;
-use crate::registry::kinds::strategy::Strategy;
+use crate::registry::kinds::strategy::{Habits, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::print::{CREATED_AT, NAME, created_at, text};
@@ -34,20 +34,17 @@ impl Strategy for RoleStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::Whole,
+            has_generation: false,
+            allows_create_on_update: true,
+            ..Habits::USUAL
+        }
     }
 
     fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
         names::whole_path_segment(name)
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
     }
 
     fn columns(&self) -> &'static [Column] {

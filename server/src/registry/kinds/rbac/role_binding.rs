@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 
 use super::{role_ref, subjects};
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
 use crate::registry::kinds::vocabulary::names;
@@ -77,20 +77,17 @@ impl Strategy for BindingStrategy {
         role_ref::unchanged(new, old, faults);
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::Whole,
+            has_generation: false,
+            allows_create_on_update: true,
+            ..Habits::USUAL
+        }
     }
 
     fn name_faults(&self, name: &str, _prefix: bool) -> Vec<String> {
         names::whole_path_segment(name)
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::claim_spec;
-use crate::registry::kinds::strategy::Strategy;
+use crate::registry::kinds::strategy::{Habits, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::items;
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
@@ -41,12 +41,8 @@ impl Strategy for DeviceClassStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, tells_what_it_deleted: true, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -5,7 +5,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::claim_spec;
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{has, items, text as field};
@@ -91,8 +91,8 @@ impl Strategy for ResourceSliceStrategy {
         vec![format!("spec.driver: driver names should be lowercase; {} contains uppercase characters", quote(&driver))]
     }
 
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits { tells_what_it_deleted: true, ..Habits::USUAL }
     }
 
     fn fields(&self) -> &'static [&'static str] {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, text as field};
 use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, text};
@@ -141,16 +141,13 @@ impl Strategy for CSIDriverStrategy {
     }
 
     // The generation counts changes only; what is born has none (Kubernetes 1.36).
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits {
+            has_generation: false,
+            allows_unconditional_update: false,
+            tells_what_it_deleted: true,
+            ..Habits::USUAL
+        }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use listwatch_proto::resource::Object;
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{items, text as field};
@@ -56,20 +56,14 @@ impl Strategy for CSINodeStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::Whole,
+            has_generation: false,
+            allows_unconditional_update: false,
+            tells_what_it_deleted: true,
+            ..Habits::USUAL
+        }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -3,7 +3,7 @@
 use listwatch_proto::resource::{Object, Quantity};
 use serde_json::Value;
 
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{entries, items, text as field};
@@ -73,16 +73,13 @@ impl Strategy for CSIStorageCapacityStrategy {
         told
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::Whole,
+            has_generation: false,
+            allows_unconditional_update: false,
+            ..Habits::USUAL
+        }
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -6,7 +6,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::parameters;
-use crate::registry::kinds::strategy::{Part, Strategy};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{items, text as field};
@@ -93,12 +93,8 @@ impl Strategy for StorageClassStrategy {
         told
     }
 
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits { has_generation: false, tells_what_it_deleted: true, ..Habits::USUAL }
     }
 
     fn columns(&self) -> &'static [Column] {

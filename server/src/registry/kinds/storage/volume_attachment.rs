@@ -3,7 +3,7 @@
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::registry::kinds::strategy::{Part, Reset, STATUS_ALONE, Strategy, keep};
+use crate::registry::kinds::strategy::{Habits, Part, Reset, STATUS_ALONE, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{entries, has, items, text as field};
@@ -79,24 +79,18 @@ impl Strategy for VolumeAttachmentStrategy {
         }
     }
 
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
+    fn habits(&self) -> Habits {
+        Habits {
+            own_metadata: OwnMetadata::Whole,
+            has_generation: false,
+            allows_unconditional_update: false,
+            tells_what_it_deleted: true,
+            ..Habits::USUAL
+        }
     }
 
     fn reset_fields(&self, part: Part) -> Reset {
         if part == Part::Status { STATUS_ALONE } else { Reset::These(&[&["status"]]) }
-    }
-
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_unconditional_update(&self) -> bool {
-        false
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
     }
 
     fn columns(&self) -> &'static [Column] {

@@ -55,7 +55,7 @@ pub(in crate::registry) fn validate_new(
     }
     shared(object, &path, faults);
     finalizers(object.finalizers(), &path.child("finalizers"), faults);
-    if matches!(rules.own_metadata(), OwnMetadata::Whole | OwnMetadata::Fresh | OwnMetadata::Change) {
+    if matches!(rules.habits().own_metadata, OwnMetadata::Whole | OwnMetadata::Fresh | OwnMetadata::Change) {
         standard_finalizers(object.finalizers(), &path.child("finalizers"), faults);
     }
 }
@@ -98,7 +98,7 @@ pub(in crate::registry) fn validate_update(
     shared(new, &path, faults);
     finalizers(new.finalizers(), &path.child("finalizers"), faults);
     change(new, old, &path, faults);
-    let own = rules.own_metadata();
+    let own = rules.habits().own_metadata;
     if own == OwnMetadata::None {
         return;
     }

@@ -7,7 +7,7 @@ use listwatch_proto::resource::{Object, Taint, Toleration};
 use serde_json::{Value, json};
 
 use super::{ephemeral, print, resize, status, update};
-use crate::registry::kinds::strategy::{Grace, Part, Reset, Strategy, keep, label_not_supported};
+use crate::registry::kinds::strategy::{Grace, Habits, Part, Reset, Strategy, keep, label_not_supported};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, text as txt};
@@ -24,8 +24,8 @@ impl Strategy for PodStrategy {
         "core/v1.Pod"
     }
 
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits { own_metadata: OwnMetadata::Whole, tells_what_it_deleted: true, ..Habits::USUAL }
     }
 
     fn default(&self, object: &mut Object) {
@@ -144,10 +144,6 @@ impl Strategy for PodStrategy {
             ]),
             _ => Reset::These(&[&["status"]]),
         }
-    }
-
-    fn own_metadata(&self) -> OwnMetadata {
-        OwnMetadata::Whole
     }
 
     fn warnings(&self, object: &Object) -> Vec<String> {

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::allocation::ServiceAllocation;
 use super::{defaults, print, validation, warnings};
 use crate::registry::kinds::allocation::Allocation;
-use crate::registry::kinds::strategy::{Part, Strategy, keep, label_not_supported};
+use crate::registry::kinds::strategy::{Habits, Part, Strategy, keep, label_not_supported};
 use crate::registry::kinds::vocabulary::faults::Faults;
 use crate::registry::kinds::vocabulary::names;
 use crate::registry::table::{Cell, Column};
@@ -66,16 +66,8 @@ impl Strategy for ServiceStrategy {
         Some(&ServiceAllocation)
     }
 
-    fn has_generation(&self) -> bool {
-        false
-    }
-
-    fn allows_create_on_update(&self) -> bool {
-        true
-    }
-
-    fn tells_what_it_deleted(&self) -> bool {
-        true
+    fn habits(&self) -> Habits {
+        Habits { has_generation: false, allows_create_on_update: true, tells_what_it_deleted: true, ..Habits::USUAL }
     }
 
     fn fields(&self) -> &'static [&'static str] {
