@@ -8,6 +8,7 @@
 //! * [`cutter`]: a proxy whose connections a test cuts
 //! * [`foreign`]: programs of others; [`kubectl`]: real kubectl in front of a cluster
 //! * [`etcd`]: a plain etcd v3 client
+//! * [`objects`]: objects of any kind, over the resource API
 //! * [`wait`]: waiting for conditions, and the seed of a test
 //!
 //! Invariants: a process that a test started never outlives it; nothing sleeps for a fixed time; whatever is random
@@ -19,6 +20,7 @@ pub mod cutter;
 pub mod etcd;
 pub mod foreign;
 pub mod kubectl;
+pub mod objects;
 pub mod plane;
 pub mod process;
 pub mod server;
@@ -26,6 +28,7 @@ pub mod wait;
 
 pub use cluster::Cluster;
 pub use cutter::Cutter;
+pub use objects::Objects;
 pub use process::Process;
 pub use server::Server;
 pub use wait::{eventually, seed};

@@ -2,49 +2,35 @@
 
 use std::time::Duration;
 
-use integration_tests::{cluster::LIMIT, eventually, plane::Plane};
-use listwatch_components::client::{
-    Api, Client, DeleteParams, ListParams, Patch, Propagation, WatchEvent, WatchParams, load_kubeconfig,
-};
+use integration_tests::{Objects, cluster::LIMIT, eventually, plane::Plane};
+use listwatch_components::client::{DeleteParams, ListParams, Patch, Propagation, WatchEvent, WatchParams};
 use listwatch_integration_tests as integration_tests;
-use listwatch_proto::resource::{Kind, Object, ObjectKey, Reason};
+use listwatch_proto::resource::{Object, ObjectKey, Reason};
 use serde_json::{Value, json};
 
 struct Bed {
     plane: Plane,
-    client: Client,
+    objects: Objects,
 }
 
 impl Bed {
     fn start(flags: &[&str]) -> anyhow::Result<Self> {
         let plane = Plane::start(flags)?;
-        let client = Client::new(&load_kubeconfig(&plane.kubeconfig(), None)?.config)?;
-        Ok(Bed { plane, client })
-    }
-
-    fn api(&self, kind: &str) -> Api<Object> {
-        Api::of_kind(&self.client, Kind::by_name(kind).expect("a served kind"))
-    }
-
-    /// Makes an object; gives it as it is stored.
-    async fn make(&self, kind: &str, value: Value) -> anyhow::Result<Object> {
-        Ok(self.api(kind).create(&Object::from_value(value).expect("a map")).await?.object)
-    }
-
-    async fn get(&self, kind: &str, key: &ObjectKey) -> Option<Object> {
-        self.api(kind).get_opt(key).await.expect("the server answers").map(|cached| cached.object)
+        let objects = Objects::of(&plane.kubeconfig())?;
+        Ok(Bed { plane, objects })
     }
 
     async fn gone(&self, kind: &str, key: &ObjectKey) {
         eventually(LIMIT, &format!("{kind} {key} is gone"), || async {
-            self.get(kind, key).await.map_or(Ok(()), |object| Err(Value::Object(object.0).to_string()))
+            self.objects.get(kind, key).await.map_or(Ok(()), |object| Err(Value::Object(object.0).to_string()))
         })
         .await;
     }
 
     async fn count(&self, kind: &str, namespace: &str, expected: usize) {
         eventually(LIMIT, &format!("{expected} {kind}"), || async {
-            let list = self.api(kind).list(&ListParams::in_namespace(namespace)).await.map_err(|e| e.to_string())?;
+            let list =
+                self.objects.api(kind).list(&ListParams::in_namespace(namespace)).await.map_err(|e| e.to_string())?;
             if list.items.len() == expected { Ok(()) } else { Err(list.items.len().to_string()) }
         })
         .await;
@@ -77,8 +63,12 @@ fn deployment(replicas: i64) -> Value {
 
 /// The revisions at which the objects of a kind went, from a revision to now.
 async fn went(bed: &Bed, kind: &str, from: i64) -> anyhow::Result<Vec<i64>> {
-    let params = WatchParams { start_revision: from, until_revision: bed.client.seen_revision(), ..Default::default() };
-    let mut watch = bed.api(kind).watch(&params).await?;
+    let params = WatchParams {
+        start_revision: from,
+        until_revision: bed.objects.client().seen_revision(),
+        ..Default::default()
+    };
+    let mut watch = bed.objects.api(kind).watch(&params).await?;
     let mut revisions = Vec::new();
     while let Some(batch) = watch.next().await? {
         let gone = batch.events.iter().filter(|event| matches!(event, WatchEvent::Deleted(_)));
@@ -91,10 +81,10 @@ async fn went(bed: &Bed, kind: &str, from: i64) -> anyhow::Result<Vec<i64>> {
 async fn deployments_go_in_the_order_that_was_asked_for() -> anyhow::Result<()> {
     let mut bed = Bed::start(&[])?;
     for (propagation, last) in [(Propagation::Foreground, true), (Propagation::Background, false)] {
-        let made = bed.make("deployments", deployment(3)).await?;
+        let made = bed.objects.make("deployments", deployment(3)).await?;
         bed.count("pods", "default", 3).await;
         let params = DeleteParams { propagation, ..DeleteParams::any() };
-        bed.api("deployments").delete(&at("default", "web"), &params).await?;
+        bed.objects.api("deployments").delete(&at("default", "web"), &params).await?;
         for kind in ["pods", "replicasets", "deployments"] {
             bed.count(kind, "default", 0).await;
         }
@@ -108,18 +98,18 @@ async fn deployments_go_in_the_order_that_was_asked_for() -> anyhow::Result<()> 
     }
 
     // Orphan: what it owned stays, ownerless, and is taken in again.
-    bed.make("deployments", deployment(3)).await?;
+    bed.objects.make("deployments", deployment(3)).await?;
     bed.count("pods", "default", 3).await;
     let orphan = DeleteParams { propagation: Propagation::Orphan, ..DeleteParams::any() };
-    bed.api("deployments").delete(&at("default", "web"), &orphan).await?;
+    bed.objects.api("deployments").delete(&at("default", "web"), &orphan).await?;
     bed.gone("deployments", &at("default", "web")).await;
-    let sets = bed.api("replicasets").list(&ListParams::in_namespace("default")).await?.items;
+    let sets = bed.objects.api("replicasets").list(&ListParams::in_namespace("default")).await?.items;
     assert!(sets.len() == 1 && sets[0].object.owner_references().is_empty());
     bed.count("pods", "default", 3).await;
 
     // Nobody is there when the owner goes; who comes later finds what it has left.
     bed.plane.kill_manager();
-    bed.api("replicasets").delete(&sets[0].key, &DeleteParams::any()).await?;
+    bed.objects.api("replicasets").delete(&sets[0].key, &DeleteParams::any()).await?;
     bed.gone("replicasets", &sets[0].key).await;
     bed.plane.start_manager()?;
     bed.count("pods", "default", 0).await;
@@ -129,25 +119,26 @@ async fn deployments_go_in_the_order_that_was_asked_for() -> anyhow::Result<()> 
 #[tokio::test(flavor = "multi_thread")]
 async fn owners_are_found_by_kind_place_name_and_uid_together() -> anyhow::Result<()> {
     let bed = Bed::start(&[])?;
-    bed.make("namespaces", namespace("shop")).await?;
-    let owner = bed.make("configmaps", config_map("default", "owner", Value::Null)).await?;
+    bed.objects.make("namespaces", namespace("shop")).await?;
+    let owner = bed.objects.make("configmaps", config_map("default", "owner", Value::Null)).await?;
     let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 5,
         "metadata": {"name": "class", "ownerReferences": owned_by(&owner)}});
-    bed.make("priorityclasses", class).await?;
+    bed.objects.make("priorityclasses", class).await?;
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node01"}});
-    let node = bed.make("nodes", node).await?;
+    let node = bed.objects.make("nodes", node).await?;
     for (name, owner) in [("mine", &owner), ("nodes-own", &node)] {
-        bed.make("configmaps", config_map("default", name, owned_by(owner))).await?;
+        bed.objects.make("configmaps", config_map("default", name, owned_by(owner))).await?;
     }
     // In another namespace there is no such owner, whatever the uid.
-    let stray = bed.make("configmaps", config_map("shop", "stray", owned_by(&owner))).await?;
+    let stray = bed.objects.make("configmaps", config_map("shop", "stray", owned_by(&owner))).await?;
     bed.gone("configmaps", &at("shop", "stray")).await;
     let message = format!(
         "ownerRef [v1/ConfigMap, namespace: shop, name: owner, uid: {}] does not exist in namespace \"shop\"",
         owner.uid()
     );
     eventually(LIMIT, "the stray is told", || async {
-        let list = bed.api("events").list(&ListParams::in_namespace("shop")).await.map_err(|e| e.to_string())?;
+        let list =
+            bed.objects.api("events").list(&ListParams::in_namespace("shop")).await.map_err(|e| e.to_string())?;
         let told = |event: &Object| {
             event.text(&["reason"]) == "OwnerRefInvalidNamespace"
                 && event.text(&["message"]) == message
@@ -161,11 +152,14 @@ async fn owners_are_found_by_kind_place_name_and_uid_together() -> anyhow::Resul
     })
     .await;
 
-    bed.api("configmaps").delete(&at("default", "owner"), &DeleteParams::any()).await?;
-    bed.api("nodes").delete(&at("", "node01"), &DeleteParams::any()).await?;
+    bed.objects.api("configmaps").delete(&at("default", "owner"), &DeleteParams::any()).await?;
+    bed.objects.api("nodes").delete(&at("", "node01"), &DeleteParams::any()).await?;
     bed.gone("configmaps", &at("default", "mine")).await;
     bed.gone("configmaps", &at("default", "nodes-own")).await;
-    assert!(bed.get("priorityclasses", &at("", "class")).await.is_some(), "nobody can say whether it has an owner");
+    assert!(
+        bed.objects.get("priorityclasses", &at("", "class")).await.is_some(),
+        "nobody can say whether it has an owner"
+    );
     Ok(())
 }
 
@@ -173,18 +167,18 @@ async fn owners_are_found_by_kind_place_name_and_uid_together() -> anyhow::Resul
 async fn a_namespace_that_is_stuck_says_what_holds_it() -> anyhow::Result<()> {
     let bed = Bed::start(&[])?;
     let shop = at("", "shop");
-    bed.make("namespaces", namespace("shop")).await?;
-    bed.make("configmaps", config_map("shop", "settings", Value::Null)).await?;
+    bed.objects.make("namespaces", namespace("shop")).await?;
+    bed.objects.make("configmaps", config_map("shop", "settings", Value::Null)).await?;
     let pod = |name: &str, finalizers: Value| {
         json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "web:1"}]},
             "metadata": {"namespace": "shop", "name": name, "finalizers": finalizers}})
     };
-    bed.make("pods", pod("held", json!(["example.com/hold"]))).await?;
-    bed.make("pods", pod("free", Value::Null)).await?;
-    bed.api("namespaces").delete(&shop, &DeleteParams::any()).await?;
+    bed.objects.make("pods", pod("held", json!(["example.com/hold"]))).await?;
+    bed.objects.make("pods", pod("free", Value::Null)).await?;
+    bed.objects.api("namespaces").delete(&shop, &DeleteParams::any()).await?;
     let message = |namespace: &Object, kind: &str| namespace.condition(kind).cloned().unwrap_or_default();
     eventually(LIMIT, "it says what holds it", || async {
-        let namespace = bed.get("namespaces", &shop).await.ok_or("it is gone")?;
+        let namespace = bed.objects.get("namespaces", &shop).await.ok_or("it is gone")?;
         let (content, finalizers) =
             (message(&namespace, "NamespaceContentRemaining"), message(&namespace, "NamespaceFinalizersRemaining"));
         let says = content["status"] == "True"
@@ -195,8 +189,8 @@ async fn a_namespace_that_is_stuck_says_what_holds_it() -> anyhow::Result<()> {
         if says { Ok(()) } else { Err(format!("{content} {finalizers}")) }
     })
     .await;
-    assert!(bed.get("configmaps", &at("shop", "settings")).await.is_some(), "what pods need outlives them");
-    let refused = bed.make("pods", pod("late", Value::Null)).await.expect_err("it is being deleted");
+    assert!(bed.objects.get("configmaps", &at("shop", "settings")).await.is_some(), "what pods need outlives them");
+    let refused = bed.objects.make("pods", pod("late", Value::Null)).await.expect_err("it is being deleted");
     let refused = refused.downcast::<listwatch_components::client::Error>()?;
     assert!(
         refused.is(Reason::Forbidden) && refused.to_string().contains("because it is being terminated"),
@@ -204,7 +198,7 @@ async fn a_namespace_that_is_stuck_says_what_holds_it() -> anyhow::Result<()> {
     );
 
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    bed.api("pods").patch(&at("shop", "held"), &free).await?;
+    bed.objects.api("pods").patch(&at("shop", "held"), &free).await?;
     bed.gone("namespaces", &shop).await;
     bed.count("configmaps", "shop", 0).await;
     Ok(())
@@ -218,13 +212,13 @@ async fn a_pod_of_a_node_that_never_was_is_collected_after_its_quarantine() -> a
         let spec = json!({"nodeName": "ghost", "containers": [{"name": "c", "image": "web:1"}]});
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "lost"},
             "spec": spec});
-        let made = bed.make("pods", pod).await?;
+        let made = bed.objects.make("pods", pod).await?;
         let start = std::time::Instant::now();
         bed.gone("pods", &key).await;
         assert!(start.elapsed() >= Duration::from_secs(2), "each has a quarantine of its own: {:?}", start.elapsed());
         // Who watches it go is told why.
         let params = WatchParams { start_revision: made.revision(), ..WatchParams::default() };
-        let mut watch = bed.api("pods").watch(&params).await?;
+        let mut watch = bed.objects.api("pods").watch(&params).await?;
         let mut last = None;
         while last.is_none() {
             let batch = watch.next().await?.expect("the watch is live");

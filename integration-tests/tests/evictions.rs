@@ -3,46 +3,38 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use integration_tests::{Cluster, cluster::LIMIT, eventually};
-use listwatch_components::client::{Api, Client, ListParams, Patch, WatchEvent, WatchParams, load_kubeconfig};
+use integration_tests::{Cluster, Objects, cluster::LIMIT, eventually};
+use listwatch_components::client::{ListParams, Patch, WatchEvent, WatchParams};
 use listwatch_integration_tests as integration_tests;
-use listwatch_proto::resource::{Kind, Object, ObjectKey, time};
+use listwatch_proto::resource::{Object, ObjectKey, time};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 struct Bed {
     cluster: Cluster,
-    client: Client,
+    objects: Objects,
 }
 
 impl Bed {
     fn start(env: &[(&str, &str)]) -> anyhow::Result<Self> {
         let cluster = Cluster::start_with(&[], env)?;
-        let client = Client::new(&load_kubeconfig(&cluster.data_dir().join("kubeconfig"), None)?.config)?;
-        Ok(Bed { cluster, client })
-    }
-
-    fn api(&self, kind: &str) -> Api<Object> {
-        Api::of_kind(&self.client, Kind::by_name(kind).expect("a served kind"))
-    }
-
-    async fn make(&self, kind: &str, value: Value) -> anyhow::Result<()> {
-        self.api(kind).create(&Object::from_value(value).expect("a map")).await?;
-        Ok(())
+        let objects = Objects::of(&cluster.data_dir().join("kubeconfig"))?;
+        Ok(Bed { cluster, objects })
     }
 
     async fn pod(&self, name: &str) -> Option<Object> {
-        self.api("pods").get_opt(&key(name)).await.expect("the server answers").map(|cached| cached.object)
+        self.objects.api("pods").get_opt(&key(name)).await.expect("the server answers").map(|cached| cached.object)
     }
 
     async fn pods(&self) -> Result<Vec<Object>, String> {
-        let list = self.api("pods").list(&ListParams::in_namespace("default")).await.map_err(|e| e.to_string())?;
+        let list =
+            self.objects.api("pods").list(&ListParams::in_namespace("default")).await.map_err(|e| e.to_string())?;
         Ok(list.items.into_iter().map(|cached| cached.object).collect())
     }
 
     async fn taint(&self, node: &str, taints: Value) -> anyhow::Result<()> {
         let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
-        self.api("nodes").patch(&ObjectKey::new("", node), &patch).await?;
+        self.objects.api("nodes").patch(&ObjectKey::new("", node), &patch).await?;
         Ok(())
     }
 
@@ -88,7 +80,7 @@ impl Bed {
 
     async fn event(&self, reason: &str, message: &str) {
         eventually(LIMIT, message, || async {
-            let list = self.api("events").list(&ListParams::all()).await.map_err(|e| e.to_string())?;
+            let list = self.objects.api("events").list(&ListParams::all()).await.map_err(|e| e.to_string())?;
             let events: Vec<_> = list.items.into_iter().map(|cached| cached.object).collect();
             let found = events.iter().any(|e| e.text(&["reason"]) == reason && e.text(&["message"]) == message);
             let said = || events.iter().map(|e| e.text(&["message"])).collect::<Vec<_>>().join("; ");
@@ -132,9 +124,9 @@ fn tolerates(key: &str, seconds: Option<i64>) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_taint_evicts_what_does_not_tolerate_it_and_the_rest_decides() -> anyhow::Result<()> {
     let bed = Bed::start(&[])?;
-    bed.make("deployments", deployment("web", 4, &json!([]))).await?;
-    bed.make("pods", pod("bare", &json!([]), &json!(["example.com/hold"]))).await?;
-    bed.make("pods", pod("both", &json!([{"key": "key1", "operator": "Exists"}]), &Value::Null)).await?;
+    bed.objects.make("deployments", deployment("web", 4, &json!([]))).await?;
+    bed.objects.make("pods", pod("bare", &json!([]), &json!(["example.com/hold"]))).await?;
+    bed.objects.make("pods", pod("both", &json!([{"key": "key1", "operator": "Exists"}]), &Value::Null)).await?;
     bed.spread("web", 4, "").await;
     bed.running(&["bare", "both"]).await;
 
@@ -152,14 +144,14 @@ async fn a_taint_evicts_what_does_not_tolerate_it_and_the_rest_decides() -> anyh
         (&target["status"], &target["reason"], &target["message"]),
         (&json!("True"), &json!("DeletionByTaintManager"), &json!("Taint manager: deleting due to NoExecute taint"))
     );
-    bed.api("pods").patch(&key("bare"), &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await?;
+    bed.objects.api("pods").patch(&key("bare"), &Patch::Merge(json!({"metadata": {"finalizers": null}}))).await?;
     eventually(LIMIT, "the bare pod is gone", || async {
         bed.pod("bare").await.map_or(Ok(()), |pod| Err(format!("{:?}", pod.at(&["status"]))))
     })
     .await;
 
     // Several taints: what is tolerated stays though another one keeps new pods away, also those that tolerate as much.
-    bed.make("deployments", deployment("late", 2, &json!([{"key": "key1", "operator": "Exists"}]))).await?;
+    bed.objects.make("deployments", deployment("late", 2, &json!([{"key": "key1", "operator": "Exists"}]))).await?;
     bed.spread("late", 2, "node02").await;
     let both = bed.pod("both").await.expect("it tolerates what evicts");
     assert!(!both.is_terminating() && both.text(&["status", "phase"]) == "Running");
@@ -171,7 +163,7 @@ async fn a_bounded_stay_ends_on_time_whatever_happens_to_the_controller() -> any
     let bed = Bed::start(&[])?;
     let waits = |seconds| json!([tolerates("e", Some(seconds))]);
     for (name, seconds) in [("short", 6), ("first", 1), ("edited", 600), ("spared", 600)] {
-        bed.make("pods", pod(name, &waits(seconds), &Value::Null)).await?;
+        bed.objects.make("pods", pod(name, &waits(seconds), &Value::Null)).await?;
     }
     bed.running(&["short", "first", "edited", "spared"]).await;
     let tainted = Instant::now();
@@ -200,7 +192,7 @@ async fn a_bounded_stay_ends_on_time_whatever_happens_to_the_controller() -> any
     for other in tolerations.iter().flat_map(|t| t.as_array().into_iter().flatten()).filter(|t| t["key"] != "e") {
         edited["spec"]["tolerations"].as_array_mut().expect("a list").push(other.clone());
     }
-    bed.api("pods").patch(&key("edited"), &Patch::Merge(edited)).await?;
+    bed.objects.api("pods").patch(&key("edited"), &Patch::Merge(edited)).await?;
     leaves("edited").await;
     bed.taint("node01", Value::Null).await?;
     bed.event("TaintManagerEviction", "Cancelling deletion of Pod default/spared").await;
@@ -210,7 +202,7 @@ async fn a_bounded_stay_ends_on_time_whatever_happens_to_the_controller() -> any
 
 /// `True`, or `Unknown unreachable:NoExecute …`.
 async fn state_of(bed: &Bed, node: &str) -> String {
-    let node = bed.api("nodes").get(&ObjectKey::new("", node)).await.expect("the node").object;
+    let node = bed.objects.api("nodes").get(&ObjectKey::new("", node)).await.expect("the node").object;
     let taints = node.at(&["spec", "taints"]).and_then(Value::as_array).cloned().unwrap_or_default();
     let text = |t: &Value| format!("{}:{}", t["key"].as_str().unwrap_or(""), t["effect"].as_str().unwrap_or(""));
     let taints: BTreeSet<_> = taints.iter().map(text).collect();
@@ -242,12 +234,12 @@ async fn a_kubelet_that_stands_still_loses_its_pods_and_comes_back_clean() -> an
         tolerates("node.kubernetes.io/unreachable", Some(3)),
         tolerates("node.kubernetes.io/not-ready", Some(3))
     ]);
-    bed.make("deployments", deployment("web", 4, &patience)).await?;
+    bed.objects.make("deployments", deployment("web", 4, &patience)).await?;
     bed.spread("web", 4, "").await;
     // One that is patient: it sits the silence out.
     let mut patient = pod("patient", &json!([]), &Value::Null);
     patient["spec"]["nodeName"] = "node02".into();
-    bed.make("pods", patient).await?;
+    bed.objects.make("pods", patient).await?;
     bed.ready("patient", "True").await;
     let sat_out = bed.pod("patient").await.expect("it runs").at(&["status", "containerStatuses"]).cloned();
     let before: BTreeSet<_> =
@@ -288,7 +280,7 @@ async fn a_server_that_stands_still_makes_no_node_lost() -> anyhow::Result<()> {
     for node in ["node01", "node02"] {
         becomes(&bed, node, "True").await;
     }
-    let from = bed.client.seen_revision();
+    let from = bed.objects.client().seen_revision();
     signal(&bed, "server", Signal::STOP)?;
     let stopped = Instant::now();
     eventually(LIMIT, "longer than the grace", || async {
@@ -302,10 +294,14 @@ async fn a_server_that_stands_still_makes_no_node_lost() -> anyhow::Result<()> {
         if resumed.elapsed() > grace + Duration::from_secs(1) { Ok(()) } else { Err(resumed.elapsed()) }
     })
     .await;
-    bed.make("deployments", deployment("web", 2, &json!([]))).await?;
+    bed.objects.make("deployments", deployment("web", 2, &json!([]))).await?;
     bed.spread("web", 2, "").await;
-    let params = WatchParams { start_revision: from, until_revision: bed.client.seen_revision(), ..Default::default() };
-    let mut watch = bed.api("nodes").watch(&params).await?;
+    let params = WatchParams {
+        start_revision: from,
+        until_revision: bed.objects.client().seen_revision(),
+        ..Default::default()
+    };
+    let mut watch = bed.objects.api("nodes").watch(&params).await?;
     while let Some(batch) = watch.next().await? {
         for event in batch.events {
             if let WatchEvent::Added(node) | WatchEvent::Modified(node) = event {

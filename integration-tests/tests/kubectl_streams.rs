@@ -40,15 +40,15 @@ async fn wait_ready(shell: &Shell, pods: usize) {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn commands_run_in_containers() -> anyhow::Result<()> {
-    if !kubectl_is_there(31) {
-        return Ok(());
-    }
-    let shell = Shell::start(&["--nodes", "1"])?;
+/// The pods, ready.
+async fn with_pods(shell: Shell) -> Shell {
     shell.apply(PODS);
     wait_ready(&shell, 2).await;
+    shell
+}
 
+/// What `exec` and `attach` do alike in kubectl and `lw`.
+fn runs_commands(shell: &Shell) -> anyhow::Result<()> {
     let output = shell.output(&["exec", "talker", "--", "sh", "-c", "echo $GREETING; echo bad >&2; exit 3"]);
     let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"hello\n"[..]), "{err}");
@@ -58,10 +58,25 @@ async fn commands_run_in_containers() -> anyhow::Result<()> {
     let large: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
     let (code, out, err) = shell.talk(&["exec", "-i", "talker", "--", "cat"], &large);
     assert_eq!((code, out == large), (Some(0), true), "{} bytes: {err}", out.len());
-
     let output = shell.output(&["exec", "talker", "--", "no-such-program"]);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && err.contains("executable file not found in $PATH"), "{err}");
+
+    let mut attached = shell.command(&["attach", "talker"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(attached.stdout.take().expect("piped")).read_line(&mut line)?;
+    end(&mut attached);
+    assert!(line.starts_with("tick "), "{line:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_run_in_containers() -> anyhow::Result<()> {
+    if !kubectl_is_there(31) {
+        return Ok(());
+    }
+    let shell = with_pods(Shell::start(&["--nodes", "1"])?).await;
+    runs_commands(&shell)?;
 
     std::fs::write(shell.home().join("there.txt"), "a file\n")?;
     for (from, to) in [("there.txt", "talker:copy.txt"), ("talker:copy.txt", "back.txt")] {
@@ -70,16 +85,10 @@ async fn commands_run_in_containers() -> anyhow::Result<()> {
     }
     assert_eq!(std::fs::read_to_string(shell.home().join("back.txt"))?, "a file\n");
 
-    let mut attached = shell.command(&["attach", "talker"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let mut line = String::new();
-    BufReader::new(attached.stdout.take().expect("piped")).read_line(&mut line)?;
-    end(&mut attached);
-    assert!(line.starts_with("tick "), "{line:?}");
-
     // A command whose client goes works off what it was given.
     let slow = ["exec", "talker", "--", "sh", "-c", "echo on; sleep 1; echo more; touch worked-off.txt"];
     let mut left = shell.command(&slow).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    BufReader::new(left.stdout.take().expect("piped")).read_line(&mut line)?;
+    BufReader::new(left.stdout.take().expect("piped")).read_line(&mut String::new())?;
     end(&mut left);
     eventually(LIMIT, "the command has ended its work", || async {
         let found = shell.output(&["exec", "talker", "--", "ls", "worked-off.txt"]);
@@ -131,34 +140,16 @@ async fn lw_forwards_ports() -> anyhow::Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lw_runs_commands_in_containers() -> anyhow::Result<()> {
-    let shell = Shell::start_lw(&["--nodes", "1"])?;
-    shell.apply(PODS);
-    wait_ready(&shell, 2).await;
-    let output = shell.output(&["exec", "talker", "--", "sh", "-c", "echo $GREETING; echo bad >&2; exit 3"]);
-    let err = String::from_utf8_lossy(&output.stderr);
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(3), &b"hello\n"[..]), "{err}");
-    assert_eq!(err, "bad\ncommand terminated with exit code 3\n");
-    // All of a large input arrives, and its end; all of a large output too.
-    let large: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
-    let (code, out, err) = shell.talk(&["exec", "-i", "talker", "--", "cat"], &large);
-    assert_eq!((code, out == large), (Some(0), true), "{} bytes: {err}", out.len());
-    let output = shell.output(&["exec", "talker", "--", "no-such-program"]);
-    let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && err.contains("executable file not found in $PATH"), "{err}");
+    let shell = with_pods(Shell::start_lw(&["--nodes", "1"])?).await;
+    runs_commands(&shell)?;
     let output = shell.output(&["exec", "talker", "-c", "nope", "--", "ls"]);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(err, "error: container nope is not valid for pod talker out of: c\n");
-    let mut attached = shell.command(&["attach", "talker"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let mut line = String::new();
-    BufReader::new(attached.stdout.take().expect("piped")).read_line(&mut line)?;
-    end(&mut attached);
-    assert!(line.starts_with("tick "), "{line:?}");
     Ok(())
 }
 
 async fn forwards_ports(shell: Shell) -> anyhow::Result<()> {
-    shell.apply(PODS);
-    wait_ready(&shell, 2).await;
+    let shell = with_pods(shell).await;
     let mut forward = shell.command(&["port-forward", "pod/web", ":80"]).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     // Held to the end: kubectl says a line for each connection, and dies of a closed pipe.
@@ -196,9 +187,7 @@ async fn simulated_containers_say_that_they_have_no_process() -> anyhow::Result<
     if !kubectl_is_there(31) {
         return Ok(());
     }
-    let shell = Shell::start(&["--nodes", "1", "--runtime", "simulated"])?;
-    shell.apply(PODS);
-    wait_ready(&shell, 2).await;
+    let shell = with_pods(Shell::start(&["--nodes", "1", "--runtime", "simulated"])?).await;
     let output = shell.output(&["exec", "web", "--", "ls"]);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && err.contains("the containers of this node are simulated"), "{err}");

@@ -32,6 +32,18 @@ impl Plane {
         Self::with(&[])
     }
 
+    /// One whose leaders are replaced soon: when another controller manager runs beside it.
+    pub(super) fn of_rivals() -> anyhow::Result<Self> {
+        Self::with(&[
+            "--leader-elect-lease-duration",
+            "3s",
+            "--leader-elect-renew-deadline",
+            "2s",
+            "--leader-elect-retry-period",
+            "200ms",
+        ])
+    }
+
     pub(super) fn with(flags: &'static [&'static str]) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         // A port of its own, so that the server is found again after a restart.

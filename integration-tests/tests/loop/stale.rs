@@ -16,14 +16,7 @@ const ON_THEIR_WAY: usize = 16;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_leader_that_goes_on_makes_nothing_and_ends() -> anyhow::Result<()> {
-    let mut plane = Plane::with(&[
-        "--leader-elect-lease-duration",
-        "3s",
-        "--leader-elect-renew-deadline",
-        "2s",
-        "--leader-elect-retry-period",
-        "200ms",
-    ])?;
+    let mut plane = Plane::of_rivals()?;
     let client = plane.client()?;
     make_node(&client, "node01", json!({})).await?;
     let kubelets = Kubelets::start(&client);

@@ -35,14 +35,7 @@ const VICTIMS: [(&str, &str); 5] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn a_storm_makes_no_more_than_one_batch_too_many_and_ends_exactly() -> anyhow::Result<()> {
     let mut random = StdRng::seed_from_u64(seed("a_storm_makes"));
-    let mut plane = Plane::with(&[
-        "--leader-elect-lease-duration",
-        "3s",
-        "--leader-elect-renew-deadline",
-        "2s",
-        "--leader-elect-retry-period",
-        "200ms",
-    ])?;
+    let mut plane = Plane::of_rivals()?;
     plane.launch_as("controller-manager", "second")?;
     let client = plane.client()?;
     make_node(&client, "node01", json!({})).await?;

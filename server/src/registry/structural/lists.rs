@@ -76,7 +76,7 @@ mod tests {
     fn faults_of(schema: Value, value: Value) -> Vec<String> {
         let mut faults = Faults::new();
         validate(&value, &Schema::read(&schema), &Path::new(""), &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -380,7 +380,7 @@ mod tests {
         let mut faults = Faults::new();
         let rules = Rules::read(schema).expect("there are rules");
         rules.validate(&value, old.as_ref(), &Path::new(""), &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, text as txt};
-use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, age, column, containers, number, selector, text};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, NONE, column, number, selector, text, workload_row};
 use crate::registry::kinds::vocabulary::{counts, fields};
 use crate::registry::table::{Cell, Column};
 
@@ -170,20 +170,19 @@ impl Strategy for DaemonSetStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        let [names, images] = containers(object);
-        vec![
-            text(object.name()),
-            number(object, &["status", "desiredNumberScheduled"]),
-            number(object, &["status", "currentNumberScheduled"]),
-            number(object, &["status", "numberReady"]),
-            number(object, &["status", "updatedNumberScheduled"]),
-            number(object, &["status", "numberAvailable"]),
-            text(node_selector(object)),
-            age(object, now),
-            names,
-            images,
-            selector(object, &["spec", "selector"]),
-        ]
+        workload_row(
+            object,
+            [
+                number(object, &["status", "desiredNumberScheduled"]),
+                number(object, &["status", "currentNumberScheduled"]),
+                number(object, &["status", "numberReady"]),
+                number(object, &["status", "updatedNumberScheduled"]),
+                number(object, &["status", "numberAvailable"]),
+                text(node_selector(object)),
+            ],
+            now,
+            Some(selector(object, &["spec", "selector"])),
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, has, text as txt};
-use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, number, selector, text};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, column, number, selector, text, workload_row};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct DeploymentStrategy;
@@ -144,17 +144,16 @@ impl Strategy for DeploymentStrategy {
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
         let count = |key: &str| object.int(&["status", key]).unwrap_or(0);
         let desired = object.int(&["spec", "replicas"]).unwrap_or(0);
-        let [names, images] = containers(object);
-        vec![
-            text(object.name()),
-            text(format!("{}/{desired}", count("readyReplicas"))),
-            number(object, &["status", "updatedReplicas"]),
-            number(object, &["status", "availableReplicas"]),
-            age(object, now),
-            names,
-            images,
-            selector(object, &["spec", "selector"]),
-        ]
+        workload_row(
+            object,
+            [
+                text(format!("{}/{desired}", count("readyReplicas"))),
+                number(object, &["status", "updatedReplicas"]),
+                number(object, &["status", "availableReplicas"]),
+            ],
+            now,
+            Some(selector(object, &["spec", "selector"])),
+        )
     }
 }
 

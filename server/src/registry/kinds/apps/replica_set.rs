@@ -9,7 +9,7 @@ use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::default;
-use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, number, selector, text};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, column, number, selector, workload_row};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct ReplicaSetStrategy;
@@ -104,16 +104,15 @@ impl Strategy for ReplicaSetStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        let [names, images] = containers(object);
-        vec![
-            text(object.name()),
-            number(object, &["spec", "replicas"]),
-            number(object, &["status", "replicas"]),
-            number(object, &["status", "readyReplicas"]),
-            age(object, now),
-            names,
-            images,
-            selector(object, &["spec", "selector"]),
-        ]
+        workload_row(
+            object,
+            [
+                number(object, &["spec", "replicas"]),
+                number(object, &["status", "replicas"]),
+                number(object, &["status", "readyReplicas"]),
+            ],
+            now,
+            Some(selector(object, &["spec", "selector"])),
+        )
     }
 }

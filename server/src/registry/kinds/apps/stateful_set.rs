@@ -8,7 +8,7 @@ use crate::registry::kinds::strategy::{Part, Strategy, keep};
 use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{default, has, items, items_mut, text as txt};
-use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, text};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, column, text, workload_row};
 use crate::registry::kinds::vocabulary::{counts, names};
 use crate::registry::table::{Cell, Column};
 
@@ -164,8 +164,7 @@ impl Strategy for StatefulSetStrategy {
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
         let count = |path: &[&str]| object.int(path).unwrap_or(0);
         let ready = format!("{}/{}", count(&["status", "readyReplicas"]), count(&["spec", "replicas"]));
-        let [names, images] = containers(object);
-        vec![text(object.name()), text(ready), age(object, now), names, images]
+        workload_row(object, [text(ready)], now, None)
     }
 }
 

@@ -257,7 +257,7 @@ mod tests {
             None => CronJobStrategy.validate_create(&new, &mut faults),
             Some(old) => CronJobStrategy.validate_update(Part::Main, &new, &old, &mut faults),
         }
-        faults.into_causes().into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+        faults.told()
     }
 
     #[test]

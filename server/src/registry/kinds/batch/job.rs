@@ -12,7 +12,7 @@ use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields;
 use crate::registry::kinds::vocabulary::fields::{default, has, items};
 use crate::registry::kinds::vocabulary::metadata::OwnMetadata;
-use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, duration, selector, text};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, column, duration, selector, text, workload_row};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct JobStrategy;
@@ -146,17 +146,12 @@ impl Strategy for JobStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        let [names, images] = containers(object);
-        vec![
-            text(object.name()),
-            text(state(object)),
-            text(completions(object)),
-            text(took(object, now)),
-            age(object, now),
-            names,
-            images,
-            selector(object, &["spec", "selector"]),
-        ]
+        workload_row(
+            object,
+            [text(state(object)), text(completions(object)), text(took(object, now))],
+            now,
+            Some(selector(object, &["spec", "selector"])),
+        )
     }
 }
 

@@ -255,7 +255,7 @@ mod tests {
         let job = |status: &Value| Object::from_value(json!({"spec": spec, "status": status})).expect("a map");
         let mut faults = Faults::new();
         validate(&job(is), &job(was), &mut faults);
-        faults.into_causes().into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+        faults.told()
     }
 
     fn conditions(kinds: &[&str]) -> Value {

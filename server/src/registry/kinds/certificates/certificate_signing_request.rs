@@ -417,7 +417,7 @@ mod tests {
         RULES.mark_time(part, &mut new, old, "now");
         let mut faults = Faults::new();
         RULES.validate_update(part, &new, old, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]
@@ -448,7 +448,7 @@ mod tests {
         );
         let mut faults = Faults::new();
         RULES.validate_create(&wrong, &mut faults);
-        let told: Vec<_> = faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let told: Vec<_> = faults.told();
         assert_eq!(told[0], "spec.request: Invalid value: \"eA==\": PEM block type must be CERTIFICATE REQUEST");
         assert!(
             told[1].starts_with("spec.usages[2]: Unsupported value: \"other\": supported values: \"any\","),

@@ -93,7 +93,7 @@ mod tests {
                 ConfigMapStrategy.validate_update(Part::Main, &new, &old, &mut faults);
             }
         }
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

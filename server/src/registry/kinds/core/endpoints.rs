@@ -206,7 +206,7 @@ mod tests {
         let mut object = Object::from_value(object).expect("a map");
         EndpointsStrategy.default(&mut object);
         EndpointsStrategy.validate_create(&object, &mut faults);
-        let told: Vec<_> = faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let told: Vec<_> = faults.told();
         assert_eq!(
             told,
             [

@@ -222,7 +222,7 @@ mod tests {
     fn told(limit: Value) -> Vec<String> {
         let mut faults = Faults::new();
         LimitRangeStrategy.validate_create(&object(limit), &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -402,7 +402,7 @@ mod tests {
     fn told(new: &Object, old: &Object) -> Vec<String> {
         let mut faults = Faults::new();
         PersistentVolumeStrategy.validate_update(Part::Main, new, old, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     fn local(key: &str) -> Object {

@@ -9,7 +9,7 @@ use crate::registry::kinds::template;
 use crate::registry::kinds::vocabulary::counts;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::kinds::vocabulary::fields::{default, entries, has};
-use crate::registry::kinds::vocabulary::print::{AGE, NAME, age, column, containers, labels, number, text};
+use crate::registry::kinds::vocabulary::print::{AGE, NAME, column, labels, number, workload_row};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct ReplicationControllerStrategy;
@@ -148,17 +148,16 @@ impl Strategy for ReplicationControllerStrategy {
     }
 
     fn cells(&self, object: &Object, now: i64) -> Vec<Cell> {
-        let [names, images] = containers(object);
-        vec![
-            text(object.name()),
-            number(object, &["spec", "replicas"]),
-            number(object, &["status", "replicas"]),
-            number(object, &["status", "readyReplicas"]),
-            age(object, now),
-            names,
-            images,
-            labels(object.at(&["spec", "selector"]).unwrap_or(&Value::Null)),
-        ]
+        workload_row(
+            object,
+            [
+                number(object, &["spec", "replicas"]),
+                number(object, &["status", "replicas"]),
+                number(object, &["status", "readyReplicas"]),
+            ],
+            now,
+            Some(labels(object.at(&["spec", "selector"]).unwrap_or(&Value::Null))),
+        )
     }
 }
 
@@ -211,7 +210,7 @@ mod tests {
     fn told(object: &Object) -> Vec<String> {
         let mut faults = Faults::new();
         ReplicationControllerStrategy.validate_create(object, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -26,28 +26,6 @@ const COLUMNS: &[Column] = &[
     AGE,
 ];
 
-/// What can be counted without a domain in its name, beside huge pages.
-const STANDARD: [&str; 19] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 const SCOPES: [&str; 7] = [
     "Terminating",
     "NotTerminating",
@@ -152,7 +130,7 @@ impl Strategy for ResourceQuotaStrategy {
 }
 
 fn is_standard(name: &str) -> bool {
-    STANDARD.contains(&name) || name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
+    resources::is_counted(name) || name.starts_with("hugepages-") || name.starts_with("requests.hugepages-")
 }
 
 /// A list of amounts: names that can be counted, and amounts that there can be.
@@ -266,7 +244,7 @@ mod tests {
         let mut faults = Faults::new();
         let object = Object::from_value(json!({"spec": spec})).expect("a map");
         ResourceQuotaStrategy.validate_create(&object, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -179,7 +179,7 @@ mod tests {
                 SecretStrategy.validate_update(Part::Main, &new, &old, &mut faults);
             }
         }
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

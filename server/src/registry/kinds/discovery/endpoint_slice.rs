@@ -340,7 +340,7 @@ mod tests {
     fn told(object: &Object) -> Vec<String> {
         let mut faults = Faults::new();
         EndpointSliceStrategy.validate_create(object, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

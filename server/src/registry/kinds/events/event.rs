@@ -254,7 +254,7 @@ mod tests {
             None => EventStrategy.validate_create(new, &mut faults),
             Some(old) => EventStrategy.validate_update(Part::Main, new, old, &mut faults),
         }
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -213,30 +213,23 @@ fn names_faults(wanted: &Value, path: &Path, faults: &mut Faults) {
             faults.invalid(&path.child(key), name, &why);
         }
     }
-    let mut each = |key: &str| {
-        for (i, name) in items(&wanted[key]).iter().enumerate() {
-            let name = name.as_str().unwrap_or_default();
-            let why = names::label_1035(name);
-            if !why.is_empty() {
-                faults.invalid(&path.child(key).index(i), name, &why.join(","));
-            }
-        }
-    };
-    each("shortNames");
+    labels(&wanted["shortNames"], &path.child("shortNames"), faults);
     let kind = text(wanted, "kind");
     if !kind.is_empty() && kind == text(wanted, "listKind") {
         faults.invalid(&path.child("listKind"), kind, "kind and listKind may not be the same");
     }
-    let mut each = |key: &str| {
-        for (i, name) in items(&wanted[key]).iter().enumerate() {
-            let name = name.as_str().unwrap_or_default();
-            let why = names::label_1035(name);
-            if !why.is_empty() {
-                faults.invalid(&path.child(key).index(i), name, &why.join(","));
-            }
+    labels(&wanted["categories"], &path.child("categories"), faults);
+}
+
+/// Further names, each a label.
+fn labels(list: &Value, path: &Path, faults: &mut Faults) {
+    for (i, name) in items(list).iter().enumerate() {
+        let name = name.as_str().unwrap_or_default();
+        let why = names::label_1035(name);
+        if !why.is_empty() {
+            faults.invalid(&path.index(i), name, &why.join(","));
         }
-    };
-    each("categories");
+    }
 }
 
 /// A path in the dot notation. True = it may be looked at further.

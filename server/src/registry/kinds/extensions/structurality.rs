@@ -266,7 +266,7 @@ mod tests {
     fn told(schema: Value) -> Vec<String> {
         let mut faults = Faults::new();
         validate(&schema, &Path::new("s"), &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -305,7 +305,7 @@ mod tests {
         let mut faults = Faults::new();
         let object = Object::from_value(json!({"spec": spec})).expect("a map");
         IngressStrategy.validate_create(&object, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     fn path(path: Value) -> Value {

@@ -126,7 +126,7 @@ mod tests {
             IngressClassStrategy.default(&mut object);
             let mut faults = Faults::new();
             IngressClassStrategy.validate_create(&object, &mut faults);
-            faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+            faults.told()
         };
         assert!(told(json!({"controller": "a.b/c", "parameters": {"kind": "K", "name": "n"}})).is_empty());
         assert_eq!(told(json!({})), ["spec.controller: Required value"]);

@@ -207,7 +207,7 @@ mod tests {
     fn told(spec: Value) -> Vec<String> {
         let mut faults = Faults::new();
         NetworkPolicyStrategy.validate_create(&policy(spec), &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

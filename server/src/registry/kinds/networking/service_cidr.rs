@@ -129,7 +129,7 @@ mod tests {
             None => ServiceCIDRStrategy.validate_create(&of(new), &mut faults),
             Some(old) => ServiceCIDRStrategy.validate_update(Part::Main, &of(new), &of(old), &mut faults),
         }
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

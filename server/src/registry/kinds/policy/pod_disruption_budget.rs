@@ -168,7 +168,7 @@ mod tests {
             Part::Status => PodDisruptionBudgetStrategy.validate_update(part, &object, &object, &mut faults),
             _ => PodDisruptionBudgetStrategy.validate_create(&object, &mut faults),
         }
-        faults.into_causes().into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+        faults.told()
     }
 
     #[test]

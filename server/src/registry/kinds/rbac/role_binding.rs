@@ -112,7 +112,7 @@ mod tests {
     }
 
     fn told(faults: Faults) -> Vec<String> {
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

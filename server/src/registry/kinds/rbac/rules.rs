@@ -48,7 +48,7 @@ mod tests {
             let role = Object::from_value(json!({"rules": [rule]})).expect("a map");
             let mut faults = Faults::new();
             validate(&role, namespaced, &mut faults);
-            faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+            faults.told()
         };
         assert!(told(json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}), true).is_empty());
         assert!(told(json!({"verbs": ["get"], "nonResourceURLs": ["/x"]}), false).is_empty());

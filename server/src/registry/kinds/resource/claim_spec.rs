@@ -252,7 +252,7 @@ mod tests {
         fill_in(&mut spec);
         let mut faults = Faults::new();
         validate(&spec, &Path::new("spec"), &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -200,7 +200,7 @@ mod tests {
             let mut faults = Faults::new();
             let object = Object::from_value(json!({"spec": spec})).expect("a map");
             ResourceSliceStrategy.validate_create(&object, &mut faults);
-            faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+            faults.told()
         };
         assert!(told(json!({"nodeName": "n", "devices": [{"name": "d"}]})).is_empty());
         assert_eq!(told(json!({})), [format!("spec: Required value: {WHERE}")]);

@@ -96,7 +96,7 @@ mod tests {
         let told = |value: Value| -> Vec<String> {
             let mut faults = Faults::new();
             RuntimeClassStrategy.validate_create(&Object::from_value(value).expect("a map"), &mut faults);
-            faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+            faults.told()
         };
         assert!(told(json!({"handler": "runc", "overhead": {"podFixed": {"cpu": "10m"}}})).is_empty());
         assert_eq!(told(json!({})), ["handler: Required value"]);

@@ -160,7 +160,7 @@ mod tests {
     fn faults_of(value: Value) -> Vec<String> {
         let mut faults = Faults::new();
         PriorityClassStrategy.validate_create(&Object::from_value(value).expect("a map"), &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

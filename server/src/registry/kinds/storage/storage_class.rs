@@ -174,7 +174,7 @@ mod tests {
         let told = |new: Value, old: Value| -> Vec<String> {
             let mut faults = Faults::new();
             StorageClassStrategy.validate_update(Part::Main, &class(new), &class(old), &mut faults);
-            faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+            faults.told()
         };
         let term = json!({"matchLabelExpressions": [{"key": "zone", "values": ["a", "a"]}]});
         assert_eq!(

@@ -160,6 +160,12 @@ fn far_secret(source: &Value, path: &Path, faults: &mut Faults) {
 }
 
 fn storage_os(source: &Value, path: &Path, faults: &mut Faults) {
+    storage_os_volume(source, path, faults);
+    far_secret(source, path, faults);
+}
+
+/// Which volume of StorageOS it is.
+pub(super) fn storage_os_volume(source: &Value, path: &Path, faults: &mut Faults) {
     required(source, &["volumeName"], path, faults);
     for key in ["volumeName", "volumeNamespace"] {
         let name = text(source, key);
@@ -167,7 +173,6 @@ fn storage_os(source: &Value, path: &Path, faults: &mut Faults) {
             faults.invalid_all(&path.child(key), name, names::label(name, false));
         }
     }
-    far_secret(source, path, faults);
 }
 
 fn csi(source: &Value, path: &Path, faults: &mut Faults) {
@@ -213,7 +218,7 @@ mod tests {
     fn told(spec: Value, placed: bool) -> Vec<String> {
         let mut faults = Faults::new();
         validate(&spec, "pv", placed, &Path::new("spec"), &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

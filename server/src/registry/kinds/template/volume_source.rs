@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::claim_template;
 use super::downward::{VOLUME_FIELDS, field_ref, resource_ref};
+use super::persistent_source::storage_os_volume;
 use super::spec::Context;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{entries, has, items, text};
@@ -300,13 +301,7 @@ fn azure_disk(source: &Value, path: &Path, faults: &mut Faults) {
 }
 
 fn storage_os(source: &Value, path: &Path, faults: &mut Faults) {
-    required(source, &["volumeName"], path, faults);
-    for key in ["volumeName", "volumeNamespace"] {
-        let name = text(source, key);
-        if !name.is_empty() {
-            faults.invalid_all(&path.child(key), name, names::label(name, false));
-        }
-    }
+    storage_os_volume(source, path, faults);
     secret_ref(source, path, faults);
 }
 

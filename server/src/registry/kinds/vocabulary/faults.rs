@@ -60,6 +60,12 @@ impl Faults {
         self.causes
     }
 
+    /// Each as one text, with its field.
+    #[cfg(test)]
+    pub(crate) fn told(self) -> Vec<String> {
+        self.causes.into_iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect()
+    }
+
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.causes.is_empty()

@@ -95,8 +95,24 @@ pub(in crate::registry::kinds) fn duration(seconds: i64) -> String {
     }
 }
 
+/// The row of what runs pods by a template: its name, what it says of itself, its age, the template's containers, and at
+/// last the selector of its pods where that is a column.
+pub(in crate::registry::kinds) fn workload_row(
+    object: &Object,
+    own: impl IntoIterator<Item = Cell>,
+    now: i64,
+    selector: Option<Cell>,
+) -> Vec<Cell> {
+    let mut cells = vec![text(object.name())];
+    cells.extend(own);
+    cells.push(age(object, now));
+    cells.extend(containers(object));
+    cells.extend(selector);
+    cells
+}
+
 /// Names and images of a template's containers, each joined by commas.
-pub(in crate::registry::kinds) fn containers(object: &Object) -> [Cell; 2] {
+fn containers(object: &Object) -> [Cell; 2] {
     container_cells(object.at(&["spec", "template", "spec"]).unwrap_or(&Value::Null))
 }
 

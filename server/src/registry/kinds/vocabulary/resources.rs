@@ -47,6 +47,11 @@ const WHOLE: [&str; 9] = [
     "services.loadbalancers",
 ];
 
+/// Whether a quota can count it by a name without a domain, huge pages apart: all of those but volumes' own size.
+pub(in crate::registry::kinds) fn is_counted(name: &str) -> bool {
+    name != "storage" && STANDARD.contains(&name)
+}
+
 /// Whose resources are judged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::registry::kinds) enum Of {

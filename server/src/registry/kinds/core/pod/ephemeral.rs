@@ -83,7 +83,7 @@ mod tests {
         rules.prepare_update(Part::EphemeralContainers, &mut new, &old);
         let mut faults = Faults::new();
         rules.validate_update(Part::EphemeralContainers, &new, &old, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

@@ -249,7 +249,7 @@ mod tests {
         rules.prepare_update(Part::Resize, &mut new, old);
         let mut faults = Faults::new();
         rules.validate_update(Part::Resize, &new, old, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]

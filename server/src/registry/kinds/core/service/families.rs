@@ -397,7 +397,7 @@ mod tests {
         let told = |new: Value, old: Value| {
             let mut faults = Faults::new();
             validate_change(&new, &old, &mut faults);
-            faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect::<Vec<_>>()
+            faults.told()
         };
         let of = |address: &str| json!({"type": "ClusterIP", "clusterIPs": [address], "ipFamilies": ["IPv4"]});
         assert_eq!(

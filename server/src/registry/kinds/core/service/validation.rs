@@ -351,7 +351,7 @@ mod tests {
         super::super::defaults::apply(&mut object);
         let mut faults = Faults::new();
         service(&object, None, &mut faults);
-        faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+        faults.told()
     }
 
     #[test]
@@ -404,7 +404,7 @@ mod tests {
             };
             let mut faults = Faults::new();
             status(&object(ingress), &object(json!([])), &mut faults);
-            faults.into_causes().into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect::<Vec<_>>()
+            faults.told()
         };
         assert!(check("LoadBalancer", json!([{"ip": "1.2.3.4", "ipMode": "VIP"}])).is_empty());
         assert_eq!(
