@@ -44,6 +44,6 @@ pub use informer::Informer;
 pub use leader_election::{ElectionConfig, ElectionError, LeaderElection, Outcome};
 pub use queue::Queue;
 pub use rate_limited::RateLimitedQueue;
-pub use recorder::{Doing, EventType, Recorder, RecorderTask, reference};
+pub use recorder::{Doing, EventType, Recorder, RecorderTask, reference, reference_to};
 pub use reflector::{Reflector, ReflectorConfig};
 pub use slot_lock::{SlotLock, SlotLockError};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, ObjectReference};
 use k8s_openapi::api::events::v1::Event as NewEvent;
-use listwatch_proto::resource::ObjectKey;
+use listwatch_proto::resource::{Kind, ObjectKey};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -136,15 +136,22 @@ fn host_of(told: &str) -> String {
 
 /// A reference to an object, for Events.
 pub fn reference<T: Resource>(object: &Cached<T>) -> ObjectReference {
-    let kind = T::kind();
+    ObjectReference {
+        resource_version: Some(object.revision.to_string()),
+        ..reference_to(T::kind(), &object.key, &object.uid)
+    }
+}
+
+/// A reference to an object of which only this much is known, or meant.
+pub fn reference_to(kind: &Kind, key: &ObjectKey, uid: &str) -> ObjectReference {
+    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     ObjectReference {
         api_version: Some(kind.api_version()),
         kind: Some(kind.kind.to_owned()),
-        namespace: Some(object.key.namespace.clone()).filter(|n| !n.is_empty()),
-        name: Some(object.key.name.clone()),
-        uid: Some(object.uid.clone()),
-        resource_version: Some(object.revision.to_string()),
-        field_path: None,
+        namespace: given(&key.namespace),
+        name: given(&key.name),
+        uid: given(uid),
+        ..ObjectReference::default()
     }
 }
 

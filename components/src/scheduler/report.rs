@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::Pod;
 use crate::client::{Api, Client, Patch};
 use crate::clock::SharedClock;
-use crate::runtime::{Action, RateLimitedQueue, ReconcileError, Reconciler};
+use crate::runtime::{Action, RateLimitedQueue, ReconcileError, Reconciler, reference_to};
 
 /// The pod was refused by every node.
 pub(super) const UNSCHEDULABLE: &str = "Unschedulable";
@@ -181,15 +181,8 @@ fn condition(pod: &Pod, reason: &str, message: &str, now: &str) -> Option<Vec<Va
 
 /// A reference to the pod, for Events.
 pub(super) fn reference(pod: &Pod) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: Some(pod.key.namespace.clone()),
-        name: Some(pod.key.name.clone()),
-        uid: Some(pod.uid.clone()),
-        resource_version: Some(pod.revision.to_string()),
-        field_path: None,
-    }
+    let kind = Kind::by_plural("", "", "pods").expect("pods are served");
+    ObjectReference { resource_version: Some(pod.revision.to_string()), ..reference_to(kind, &pod.key, &pod.uid) }
 }
 
 /// An Event's message: at most 1,024 bytes, cut with ` ...` (Kubernetes 1.36).

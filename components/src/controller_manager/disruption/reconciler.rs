@@ -14,10 +14,10 @@ use tracing::warn;
 use super::expected::{Expected, Unknown, expected};
 use super::plan::{Wish, failed, plan, selector_of};
 use crate::client::{Api, Cached, Error};
-use crate::controller_manager::caches::Caches;
+use crate::controller_manager::caches::{Caches, kind};
 use crate::controller_manager::pod::{Pod, PodRef};
 use crate::controller_manager::tools::Tools;
-use crate::runtime::{Action, EventType, ReconcileError, Reconciler};
+use crate::runtime::{Action, EventType, ReconcileError, Reconciler, reference_to};
 
 /// A budget that could not be counted is looked at again after this, if nothing changes before.
 const RETRY: Duration = Duration::from_secs(30);
@@ -72,15 +72,8 @@ impl DisruptionReconciler {
     }
 
     fn tell_not_deleted(&self, budget: &Cached<Object>, pod: &Cached<Pod>) {
-        let about = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Pod".to_owned()),
-            namespace: Some(pod.key.namespace.clone()),
-            name: Some(pod.key.name.clone()),
-            uid: Some(pod.uid.clone()),
-            resource_version: Some(pod.revision.to_string()),
-            field_path: None,
-        };
+        let resource_version = Some(pod.revision.to_string());
+        let about = ObjectReference { resource_version, ..reference_to(kind("", "pods"), &pod.key, &pod.uid) };
         let (namespace, name) = (&budget.key.namespace, &budget.key.name);
         let message = format!("Pod was expected by PDB {namespace}/{name} to be deleted but it wasn't");
         self.tools.recorder.event_about(about, EventType::Warning, "NotDeleted", message);

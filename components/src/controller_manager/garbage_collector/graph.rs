@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::future::try_join_all;
-use k8s_openapi::api::core::v1::ObjectReference;
 use listwatch_proto::resource::{Kind, Object, ObjectKey, OwnerReference};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
@@ -19,7 +18,7 @@ use super::absent::Absent;
 use crate::client::{Api, DeleteParams, Error, Patch, Propagation};
 use crate::controller_manager::owned::{Known, Members, known};
 use crate::controller_manager::tools::Tools;
-use crate::runtime::{EventType, RateLimitedQueue, Stopped};
+use crate::runtime::{EventType, RateLimitedQueue, Stopped, reference_to};
 
 struct Entry {
     kind: &'static Kind,
@@ -180,15 +179,7 @@ impl World for Graph {
     }
 
     fn tell_misplaced(&self, kind: &'static Kind, of: &Known, owner: &OwnerReference) {
-        let (namespace, text) = (&of.key.namespace, |text: &str| Some(text.to_owned()).filter(|t| !t.is_empty()));
-        let about = ObjectReference {
-            api_version: Some(kind.api_version()),
-            kind: text(kind.kind),
-            namespace: text(namespace),
-            name: text(&of.key.name),
-            uid: text(&of.uid),
-            ..ObjectReference::default()
-        };
+        let (namespace, about) = (&of.key.namespace, reference_to(kind, &of.key, &of.uid));
         let OwnerReference { api_version, kind, name, uid, .. } = owner;
         let message = format!(
             "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in \

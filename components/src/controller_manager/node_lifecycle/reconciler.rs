@@ -25,7 +25,7 @@ use crate::controller_manager::node::{Lease, Node, Truth};
 use crate::controller_manager::pod::PodRef;
 use crate::controller_manager::pod_status::merge_status;
 use crate::controller_manager::tools::Tools;
-use crate::runtime::{Action, EventType, RateLimitedQueue, ReconcileError, Reconciler};
+use crate::runtime::{Action, EventType, RateLimitedQueue, ReconcileError, Reconciler, reference_to};
 
 /// Pods of a lost node that are marked at the same time.
 const PODS_AT_ONCE: usize = 16;
@@ -279,13 +279,7 @@ fn lost(node: &Object, now: &str) -> Vec<Value> {
 }
 
 fn reference(name: &str, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Node".to_owned()),
-        name: Some(name.to_owned()),
-        uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
-    }
+    reference_to(kind("", "nodes"), &ObjectKey::new("", name), uid)
 }
 
 #[cfg(test)]

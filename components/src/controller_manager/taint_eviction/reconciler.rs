@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::ObjectReference;
 use listwatch_proto::resource::{Object, ObjectKey};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -19,7 +18,7 @@ use crate::controller_manager::node::Node;
 use crate::controller_manager::pod::Pod;
 use crate::controller_manager::pod_status::{Condition, DISRUPTION_TARGET, merge_status, with_condition};
 use crate::controller_manager::tools::Tools;
-use crate::runtime::{Action, EventType, ReconcileError, Reconciler};
+use crate::runtime::{Action, EventType, ReconcileError, Reconciler, reference_to};
 
 /// Why the pod goes.
 const CONDITION: Condition = Condition {
@@ -85,14 +84,7 @@ impl TaintEvictionReconciler {
     }
 
     fn tell(&self, key: &ObjectKey, uid: &str, message: String) {
-        let about = ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Pod".to_owned()),
-            namespace: Some(key.namespace.clone()),
-            name: Some(key.name.clone()),
-            uid: Some(uid.to_owned()),
-            ..ObjectReference::default()
-        };
+        let about = reference_to(self.pods.kind(), key, uid);
         self.tools.recorder.event_about(about, EventType::Normal, "TaintManagerEviction", message);
     }
 
