@@ -52,6 +52,11 @@ impl Clock for SystemClock {
     }
 }
 
+/// The moment for waiting by tokio's timers, so that a test's paused time holds here too.
+pub(crate) fn timer_now() -> tokio::time::Instant {
+    tokio::time::Instant::now()
+}
+
 /// A clock moved by hand, for tests.
 #[derive(Debug)]
 pub struct ManualClock {

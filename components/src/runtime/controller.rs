@@ -16,6 +16,7 @@ use listwatch_proto::resource::{Kind, ObjectKey};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::unseen::Unseen;
@@ -31,6 +32,9 @@ const TRANSIENT_CAP: Duration = Duration::from_secs(1);
 /// And so long apart while the server refuses what is asked: a quota that is full has room again at any time, and nobody
 /// tells.
 const REFUSED_CAP: Duration = Duration::from_secs(30);
+/// How long runs that are under way are let finish at the end. A server that is well answers within milliseconds; what waits
+/// for one that stands still is dropped, as a kill would: whoever leads next looks at what is.
+const LET_FINISH: Duration = Duration::from_secs(3);
 /// Runs at once unless told otherwise (upstream's number for Deployments and ReplicaSets).
 const WORKERS: usize = 5;
 
@@ -146,8 +150,8 @@ impl<R: Reconciler> Controller<R> {
         &self.reconciler
     }
 
-    /// Runs until told to stop (then waits for the runs under way), or until the future is dropped (then they are
-    /// dropped too), or until a cache it reads is no longer fed.
+    /// Runs until told to stop (then the runs under way are let finish, for a moment), or until the future is dropped (then
+    /// they are dropped too), or until a cache it reads is no longer fed.
     pub async fn run(self, shutdown: CancellationToken) {
         let shared = Arc::new(Shared {
             name: self.name,
@@ -177,7 +181,14 @@ impl<R: Reconciler> Controller<R> {
             }
         }
         shared.queue.close();
-        while runs.join_next().await.is_some() {}
+        let finish = async { while runs.join_next().await.is_some() {} };
+        if timeout(LET_FINISH, finish).await.is_err() {
+            tracing::debug!(
+                controller = self.name,
+                runs = runs.len(),
+                "runs that the server keeps waiting are dropped"
+            );
+        }
     }
 }
 
@@ -200,7 +211,7 @@ impl<R: Reconciler> Shared<R> {
         Ok(())
     }
 
-    /// One key from the queue to its end. Cancelled between runs only: a run under way is let finish.
+    /// One key from the queue to its end. Cancelled between runs only: a run under way is let finish, for a moment.
     async fn run_key(self: Arc<Self>, key: ObjectKey, shutdown: CancellationToken) {
         let ready = async {
             self.wait_own_writes(&key).await.ok()?;

@@ -21,6 +21,8 @@ use crate::clock::{SharedClock, timer_now};
 
 /// How often the lease is tried to be given back: once, and again for the renewal that was under way.
 const RELEASE_TRIES: usize = 3;
+/// How long giving the Lease back may take at the end.
+const RELEASE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Waits between tries are longer by up to this part, so that candidates do not meet (upstream's number).
 const JITTER: f64 = 1.2;
@@ -207,7 +209,12 @@ impl LeaderElection {
                 tracing::warn!(lease = self.config.name, "the work of a lost leader is cut off");
             }
         } else if self.config.release_on_stop {
-            self.release().await;
+            if timeout(RELEASE_WITHIN, self.release()).await.is_err() {
+                tracing::debug!(
+                    lease = self.config.name,
+                    "the lease was not given back in time; it runs out by itself"
+                );
+            }
         }
         self.tell("stopped leading");
         Ok(outcome)

@@ -5,12 +5,13 @@
 //! predecessor has given away; the loop sleeps until something happens, it never polls.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use listwatch_proto::resource::{Kind, Object};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::bind::{Binder, Bound};
@@ -28,6 +29,10 @@ use crate::runtime::{
 
 /// Bindings under way at the same time: enough to hide the way to the server, few enough for one connection.
 const BINDINGS_MAX: usize = 256;
+
+/// How long bindings that are under way are let end: as long as a run of a controller. A pod whose binding is dropped is
+/// bound already, or taken up by whoever leads next.
+const LET_FINISH: Duration = Duration::from_secs(3);
 
 /// What is told of a pod that got a node.
 const BOUND: Doing = Doing { action: "Binding", reason: "Scheduled", kind: EventType::Normal };
@@ -229,7 +234,10 @@ async fn work(shared: Arc<Shared>, mut cycle: Cycle, stop: CancellationToken) {
                 bindings.spawn(shared.clone().bind(queued, node));
                 while bindings.try_join_next().is_some() {}
                 if bindings.len() >= BINDINGS_MAX {
-                    bindings.join_next().await;
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        _ = bindings.join_next() => {}
+                    }
                 }
                 tokio::task::yield_now().await;
             }
@@ -263,8 +271,10 @@ async fn work(shared: Arc<Shared>, mut cycle: Cycle, stop: CancellationToken) {
             },
         }
     }
-    // Bindings under way are let end: each is one call with a deadline.
-    while bindings.join_next().await.is_some() {}
+    let finish = async { while bindings.join_next().await.is_some() {} };
+    if timeout(LET_FINISH, finish).await.is_err() {
+        tracing::debug!(bindings = bindings.len(), "bindings that the server keeps waiting are dropped");
+    }
 }
 
 impl Shared {

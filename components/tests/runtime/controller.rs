@@ -212,3 +212,28 @@ fn a_cached_pod_reads_as_a_pod() {
     let pod: Cached<Pod> = Cached::from_wire(crate::scripted::wire_pod(3, "a")).expect("a pod");
     assert_eq!((pod.key.name.as_str(), pod.metadata.uid.as_deref()), ("a", Some("uid-a")));
 }
+
+/// Waits for an answer that never comes.
+struct Waiting {
+    begun: mpsc::UnboundedSender<()>,
+}
+
+#[async_trait]
+impl Reconciler for Waiting {
+    async fn reconcile(&self, _key: &ObjectKey) -> Result<Action, ReconcileError> {
+        self.begun.send(())?;
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_never_ends_does_not_hold_up_the_end() {
+    let (begun, mut runs) = mpsc::unbounded_channel();
+    let mut running = start(1, |_| Waiting { begun });
+    running.writer.advance(1, "one");
+    running.queue.add(key("a"));
+    next(&mut runs).await;
+    let told = std::time::Instant::now();
+    running.stop().await;
+    assert!(told.elapsed() < Duration::from_secs(8), "{:?}", told.elapsed());
+}

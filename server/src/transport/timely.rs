@@ -15,6 +15,8 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 use tokio::time::{Instant, Sleep};
 
+use crate::clock::timer_now;
+
 /// A body of which nothing comes for so long is not waited for: whoever sends it is gone, or means harm.
 pub(crate) const BODY_SILENCE_MAX: Duration = Duration::from_secs(30);
 
@@ -93,7 +95,7 @@ impl<B> Timely<B> {
         if self.is_stream && self.place.is_between() {
             self.waiting = None;
         } else if let Some(waiting) = &mut self.waiting {
-            let next = (Instant::now() + self.silence_max).min(waiting.until);
+            let next = (timer_now() + self.silence_max).min(waiting.until);
             waiting.alarm.as_mut().reset(next);
         }
     }
@@ -105,13 +107,13 @@ impl<B> Timely<B> {
         }
         let (silence_max, time_max) = (self.silence_max, self.time_max);
         let waiting = self.waiting.get_or_insert_with(|| {
-            let now = Instant::now();
+            let now = timer_now();
             Waiting { until: now + time_max, alarm: Box::pin(tokio::time::sleep_until(now + silence_max)) }
         });
         if waiting.alarm.as_mut().poll(context).is_pending() {
             return Poll::Pending;
         }
-        let limit = if Instant::now() >= waiting.until { time_max } else { silence_max };
+        let limit = if timer_now() >= waiting.until { time_max } else { silence_max };
         let message = format!("the message did not come within {} seconds", limit.as_secs());
         Poll::Ready(Some(Err(tonic::Status::deadline_exceeded(message).into())))
     }
