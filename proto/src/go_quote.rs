@@ -75,7 +75,7 @@ fn push(quoted: &mut String, letter: char, mark: char) {
 }
 
 /// Go's `strconv.IsPrint`: letters, marks, numbers, punctuation, symbols and the blank of ASCII, as of Unicode 15.
-fn is_printable(letter: char) -> bool {
+pub fn is_printable(letter: char) -> bool {
     if letter.is_ascii() {
         return matches!(letter, ' '..='~');
     }

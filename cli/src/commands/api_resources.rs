@@ -1,5 +1,6 @@
 //! `lw api-resources`: the kinds that the server knows.
 
+use std::collections::HashSet;
 use std::io;
 use std::process::ExitCode;
 
@@ -55,7 +56,7 @@ enum Order {
 /// Runs the command.
 pub(crate) async fn run(args: &ApiResourcesArgs) -> Result<ExitCode, Failure> {
     let session = Session::open(&args.session)?;
-    let mut kinds = session.client.discover().await?.resources;
+    let mut kinds = preferred(session.client.discover().await?.resources);
     kinds.retain(|kind| is_wanted(args, kind));
     kinds.sort_by_cached_key(|kind| {
         let first = match args.sort_by {
@@ -74,6 +75,12 @@ pub(crate) async fn run(args: &ApiResourcesArgs) -> Result<ExitCode, Failure> {
     lines.extend(kinds.iter().map(|kind| line(args, kind)));
     Table::default().print(&mut io::stdout().lock(), &lines)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Of a kind that is served in several versions the preferred one, which the server names first.
+fn preferred(kinds: Vec<ResourceInfo>) -> Vec<ResourceInfo> {
+    let mut seen = HashSet::new();
+    kinds.into_iter().filter(|kind| seen.insert((kind.group.clone(), kind.plural.clone()))).collect()
 }
 
 fn is_wanted(args: &ApiResourcesArgs, kind: &ResourceInfo) -> bool {
@@ -95,4 +102,23 @@ fn line(args: &ApiResourcesArgs, kind: &ResourceInfo) -> Vec<String> {
         cells.extend([kind.verbs.join(","), kind.categories.join(",")]);
     }
     cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_versions_the_first_is_shown() {
+        let kind = |group: &str, version: &str, plural: &str| ResourceInfo {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            plural: plural.to_owned(),
+            ..ResourceInfo::default()
+        };
+        let all = vec![kind("a", "v2", "x"), kind("a", "v1", "x"), kind("a", "v1", "y"), kind("", "v1", "x")];
+        let shown: Vec<String> =
+            preferred(all).iter().map(|k| format!("{} {} {}", k.group, k.version, k.plural)).collect();
+        assert_eq!(shown, ["a v2 x", "a v1 y", " v1 x"]);
+    }
 }

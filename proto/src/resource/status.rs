@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Kind;
+use crate::go_quote::quote;
 use crate::{google_rpc, v1};
 
 /// The type of the message that holds a [`Status`] in the details of a gRPC error.
@@ -170,7 +171,7 @@ impl Status {
 
     /// `pods "a" not found`.
     pub fn not_found(kind: &'static Kind, name: &str) -> Self {
-        Self::of(kind, name, Reason::NotFound, format!("{} \"{name}\" not found", kind.name()))
+        Self::of(kind, name, Reason::NotFound, format!("{} {} not found", kind.name(), quote(name)))
     }
 
     /// `pods "a" already exists`.
@@ -267,7 +268,8 @@ impl Status {
         if !self.continue_token.is_empty() {
             status["metadata"]["continue"] = self.continue_token.as_str().into();
         }
-        if !details.is_empty() {
+        // Of what is not there and of what is not served upstream has details even when there is nothing to tell.
+        if !details.is_empty() || matches!(self.reason, Reason::NotFound | Reason::MethodNotAllowed) {
             status["details"] = Value::Object(details);
         }
         status

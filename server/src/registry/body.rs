@@ -297,6 +297,9 @@ fn read_custom(
 pub(super) fn read_delete_options(body: &[u8]) -> Result<Object, Status> {
     let no_kind = |why: String| Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"));
     let node = Node::parse(body).map_err(no_kind)?;
+    if node == Node::Null {
+        return Ok(Object::default());
+    }
     if !matches!(node, Node::Object(_)) {
         return Err(no_kind(no_object(&node)));
     }

@@ -4,8 +4,10 @@
 //! can name no key of another collection, for it is put behind the prefix and must be a clean path.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Status;
 use serde_json::json;
 
@@ -13,6 +15,8 @@ use super::schema::json::Node;
 use super::selection::Selection;
 
 const VERSION: &str = "meta.k8s.io/v1";
+/// Base64 as Go takes it: with bits behind the last byte.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// The token of a page that begins at a key. A revision below zero goes on in what is there now.
 pub(super) fn encode(selection: &Selection, revision: i64, start: &[u8]) -> String {
@@ -34,7 +38,12 @@ pub(super) fn decode(selection: &Selection, text: &str) -> Result<(Bytes, i64), 
 }
 
 fn read(text: &str) -> Result<(i64, String), String> {
-    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| illegal_base64(text))?;
+    let bytes = LENIENT.decode(text).map_err(|_| illegal_base64(text))?;
+    if let Some(first @ 0x80..) = bytes.first() {
+        // Go quotes the byte as if it were a letter.
+        let letter = quote(&char::from(*first).to_string());
+        return Err(format!("invalid character '{}' looking for beginning of value", letter.trim_matches('"')));
+    }
     let node = Node::parse(&bytes)?;
     if !matches!(node, Node::Object(_)) {
         return Err(format!("json: cannot unmarshal {} into Go value of type storage.continueToken", node.go_kind()));
@@ -122,6 +131,7 @@ mod tests {
     #[test]
     fn what_is_no_token_is_refused_in_upstreams_words() {
         assert_eq!(refused("!!!"), "illegal base64 data at input byte 0");
+        assert_eq!(refused("garbage"), "invalid character '\\u0081' looking for beginning of value");
         assert_eq!(refused("eyJ2"), "unexpected end of JSON input");
         assert_eq!(refused("eA"), "invalid character 'x' looking for beginning of value");
         assert_eq!(

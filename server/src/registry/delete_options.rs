@@ -44,7 +44,8 @@ impl DeleteOptions {
         if !faults.is_empty() {
             return Err(Status::invalid_options("DeleteOptions", faults));
         }
-        let text = |key: &str| Some(asked.text(&["preconditions", key])).filter(|t| !t.is_empty()).map(str::to_owned);
+        // An empty text is a condition too, one that nothing meets.
+        let text = |key: &str| asked.at(&["preconditions", key]).and_then(Value::as_str).map(str::to_owned);
         Ok(DeleteOptions {
             uid: text("uid"),
             resource_version: text("resourceVersion"),

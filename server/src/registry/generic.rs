@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use listwatch_proto::go_quote::{is_printable, quote};
 use listwatch_proto::resource::{Cause, Kind, Object, Status, Storage};
 use tokio::sync::OnceCell;
 
@@ -12,7 +13,7 @@ use super::answered::is_kept;
 use super::cache::Caches;
 use super::custom::{Definitions, custom};
 use super::error::not_served;
-use super::kinds::{Part, SCALE_COLUMNS, quoted, scale_cells, strategy};
+use super::kinds::{Part, SCALE_COLUMNS, scale_cells, strategy};
 use super::proven::Proven;
 use super::store::event_leases::EventLeases;
 use super::{
@@ -511,15 +512,15 @@ fn is_scale(object: &Object) -> bool {
 }
 
 /// What is wrong with the name of a field manager.
-fn manager_faults(manager: &str) -> Vec<Cause> {
+pub(crate) fn manager_faults(manager: &str) -> Vec<Cause> {
     let mut faults = Vec::new();
     if manager.len() > FIELD_MANAGER_MAX {
         let message = format!("Too long: may not be more than {FIELD_MANAGER_MAX} bytes");
         faults.push(Cause { reason: "FieldValueTooLong".into(), message, field: "fieldManager".into() });
     }
-    for (at, c) in manager.char_indices().filter(|(_, c)| c.is_control()) {
+    for (at, c) in manager.char_indices().filter(|(_, c)| !is_printable(*c)) {
         let message =
-            format!("Invalid value: {}: invalid character U+{:04X} (at position {at})", quoted(manager), u32::from(c));
+            format!("Invalid value: {}: invalid character U+{:04X} (at position {at})", quote(manager), u32::from(c));
         faults.push(Cause { reason: "FieldValueInvalid".into(), message, field: "fieldManager".into() });
     }
     faults
@@ -540,7 +541,7 @@ fn named(target: &Target) -> Result<&Target, Status> {
         return Err(Status::bad_request(format!("the request names no object of {}", target.kind.name())));
     }
     if target.kind.namespaced && target.namespace.is_empty() {
-        return Err(Status::bad_request(format!("the request names no namespace for {}", target.kind.name())));
+        return Err(Status::bad_request("Namespace parameter required."));
     }
     Ok(target)
 }

@@ -56,6 +56,7 @@ pub use admission::{AdmissionPlugin, AdmissionPlugins};
 pub(crate) use custom::Kinds;
 pub(crate) use delete_options::is_dry_run;
 pub use first::ApiService;
+pub(crate) use generic::manager_faults;
 pub use generic::{Deleted, ListPage, Registry, RegistryOptions, Written};
 pub(crate) use kinds::certificate_organizations;
 pub use kinds::{AddressRange, Pools};

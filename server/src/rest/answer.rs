@@ -95,7 +95,7 @@ pub(super) fn too_many_requests() -> Response {
 }
 
 /// The words of kube-apiserver for `/api/v1/watch` with nothing behind it, which its filters do not understand.
-pub(super) fn watch_of_nothing(uri: &Uri) -> Response {
+pub(super) fn prefix_of_nothing(uri: &Uri) -> Response {
     let why = "failed to create RequestInfo: unable to determine kind and namespace from url";
     let text = format!("Internal Server Error: {}: {why}, {uri}\n", quote(&uri.to_string()));
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::registry::{DeleteOptions, PatchKind, Registry};
 
+use super::media_type;
 use super::query::Query;
 use super::yaml;
 use crate::transport::{BODY_SILENCE_MAX, BODY_TIME_MAX};
@@ -83,33 +84,19 @@ fn too_slow(limit: Duration) -> Status {
     Status { code: 408, ..Status::new(Reason::Timeout, message) }
 }
 
-/// The media type of a body, without its parameters; nothing said is JSON.
-fn media_type(headers: &HeaderMap) -> &str {
-    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match text.split(';').next().unwrap_or_default().trim() {
-        "" => "application/json",
-        other => other,
-    }
-}
-
 /// An object as JSON; and each key that stands in its YAML (1.1, the first document) again.
 ///
 /// # Errors
 /// `UnsupportedMediaType`; `BadRequest` for YAML that is none.
 pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> Result<(Bytes, Vec<String>), Status> {
-    match media_type(headers) {
-        "application/json" => Ok((bytes, Vec::new())),
-        "application/yaml" => {
+    match media_type::of(headers).as_deref() {
+        Some("application/json") => Ok((bytes, Vec::new())),
+        Some("application/yaml") => {
             let document = read_yaml(&bytes)
                 .map_err(|why| Status::bad_request(format!("error converting YAML to JSON: {why}")))?;
             Ok((json_of(document.value), document.repeated))
         }
-        _ if kind.extension.is_some() => {
-            let message = "the body of the request was in an unknown format - accepted media types include: \
-                           application/json, application/yaml";
-            Err(Status::new(Reason::UnsupportedMediaType, message))
-        }
-        "application/vnd.kubernetes.protobuf" => {
+        Some("application/vnd.kubernetes.protobuf") if kind.extension.is_none() => {
             Ok((Registry::from_protobuf(kind, &bytes)?.to_string().into(), Vec::new()))
         }
         _ => {
@@ -125,14 +112,42 @@ pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> 
 /// # Errors
 /// `UnsupportedMediaType`.
 pub(super) fn patch_kind(kind: &'static Kind, headers: &HeaderMap) -> Result<PatchKind, Status> {
-    match media_type(headers) {
+    match media_type::word(headers) {
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
         "application/apply-patch+yaml" => Ok(PatchKind::Apply),
         _ if kind.extension.is_some() => Err(Registry::unsupported_custom_patch()),
-        _ => Err(Status::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
+        _ => Err(Status::new(
+            Reason::UnsupportedMediaType,
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                PATCHES.join(", ")
+            ),
+        )),
     }
+}
+
+/// The forms of patch of built-in kinds.
+const PATCHES: [&str; 4] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
+/// Asks what upstream's router asks of a patch before its handler does: whether one of the media types that stand in the
+/// header, between commas, is a form of patch.
+///
+/// # Errors
+/// `UnsupportedMediaType`, in the router's words.
+pub(super) fn check_routed_patch(headers: &HeaderMap) -> Result<(), Status> {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut named = text.split(',').map(|one| one.split(';').next().unwrap_or_default().trim_matches(' '));
+    if named.any(|name| PATCHES.contains(&name)) {
+        return Ok(());
+    }
+    Err(Status::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type"))
 }
 
 /// What an apply wants, as JSON; and each key that stands there again.

@@ -78,7 +78,7 @@ fn verbs(kinds: &Kinds, kind: &'static Kind) -> &'static [&'static str] {
 }
 
 fn plain(headers: &HeaderMap) -> Result<Encoding, Status> {
-    Ok(negotiate::form(headers)?.encoding)
+    Ok(negotiate::plain(headers)?)
 }
 
 fn group_object(kinds: &Kinds, name: &str) -> Value {
@@ -94,7 +94,7 @@ fn legacy(kinds: &Kinds, kind: &'static Kind) -> Vec<Value> {
         "verbs": verbs(kinds, kind),
     });
     if matches!(kind.storage, Storage::Own | Storage::View) {
-        main["storageVersionHash"] = storage_hash(kind).into();
+        main["storageVersionHash"] = storage_hash(kinds, kind).into();
     }
     if !kind.short_names.is_empty() {
         main["shortNames"] = json!(kind.short_names);
@@ -115,6 +115,11 @@ fn legacy(kinds: &Kinds, kind: &'static Kind) -> Vec<Value> {
         value
     });
     std::iter::once(main).chain(parts).collect()
+}
+
+/// The verbs of a part.
+pub(super) fn verbs_of_part(kind: &'static Kind, part: &str) -> &'static [&'static str] {
+    part_of(kind, part).3
 }
 
 /// The kind that a part answers in, and its verbs.
@@ -144,12 +149,20 @@ fn part_of(
     (group, version, name, verbs)
 }
 
-/// Stands for the form in which objects of a kind are stored; clients only compare it.
-fn storage_hash(kind: &Kind) -> String {
+/// Stands for the form in which objects of a kind are stored, as upstream tells it (`discovery.StorageVersionHash`): clients
+/// only compare it.
+fn storage_hash(kinds: &Kinds, kind: &Kind) -> String {
     use base64::Engine as _;
-    let mut hasher = DefaultHasher::new();
-    (kind.group, kind.version, kind.kind).hash(&mut hasher);
-    base64::engine::general_purpose::STANDARD.encode(hasher.finish().to_be_bytes())
+    let stored = stored_as(kinds, kind);
+    let form = format!("{}/{}/{}", stored.group, stored.version, stored.kind);
+    let hash = ring::digest::digest(&ring::digest::SHA256, form.as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&hash.as_ref()[..8])
+}
+
+/// The kind in whose form objects are stored: of built-in kinds that are kept in one place the first.
+fn stored_as<'a>(kinds: &'a Kinds, kind: &'a Kind) -> &'a Kind {
+    let first = || kinds.all().find(|other| other.collection_key("") == kind.collection_key(""));
+    if kind.extension.is_some() { kind } else { first().unwrap_or(kind) }
 }
 
 fn aggregated(kinds: &Kinds, headers: &HeaderMap, groups: &[&str]) -> Response {
@@ -234,4 +247,25 @@ fn aggregated_resource(kinds: &Kinds, kind: &'static Kind) -> Value {
         resource["subresources"] = parts.into();
     }
     resource
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_told_as_upstream_tells_it() {
+        let hash = |name: &str| storage_hash(&Kinds::default(), Kind::by_name(name).expect("known"));
+        assert_eq!(hash("configmap"), "qFsyl6wFWjQ=");
+        assert_eq!(hash("deployment.apps"), "8aSe+NMegvE=");
+        // Served twice, stored once.
+        for (group, version, plural, told) in [
+            ("autoscaling", "v1", "horizontalpodautoscalers", "qwQve8ut294="),
+            ("autoscaling", "v2", "horizontalpodautoscalers", "qwQve8ut294="),
+            ("events.k8s.io", "v1", "events", "r2yiGXH7wu8="),
+        ] {
+            let kind = Kind::by_plural(group, version, plural).expect("known");
+            assert_eq!(storage_hash(&Kinds::default(), kind), told, "{group}/{version}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ use super::finish::Long;
 use super::finish::{self, Wants};
 use super::inflight::{Place, Places, RequestsInflight};
 use super::metrics::{self, Counts, Subject};
-use super::negotiate::{self, Encoding, Shape};
+use super::negotiate::{self, Encoding, Route, Shape};
 use super::objects::{Ask, encoding_of};
 use super::openapi::Documents;
 use super::path::{self, Named};
@@ -25,7 +25,7 @@ use super::query::{Query, Read};
 use super::table::Carried;
 use super::times::RequestTimes;
 use super::watch::{self, Shown};
-use super::{answer, body, discovery, health, list, log, openapi, plain, proxy, stream};
+use super::{answer, body, discovery, health, list, log, openapi, plain, proxy, stream, well_formed};
 use crate::kubelets::Kubelets;
 use crate::registry::{Kinds, Registry, RequestContext, Target, protobuf_write};
 use crate::storage::Engine;
@@ -65,12 +65,16 @@ impl RestFront {
         let path = request.uri().path();
         let is_known =
             matches!(*request.method(), Method::GET | Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
-        is_known && (path.starts_with("/api/") || path.starts_with("/apis/"))
+        // Its slashes may be encoded; the door reads the path, the router does not.
+        is_known && path.starts_with("/api")
     }
 
     /// The same answer that the router gives.
     pub(crate) async fn answer(&self, request: Request) -> Response {
-        answer::uncached(serve(State(self.0.clone()), request).await).await
+        match well_formed::refusal(&request) {
+            Some(refusal) => refusal,
+            None => answer::uncached(serve(State(self.0.clone()), request).await).await,
+        }
     }
 }
 
@@ -87,7 +91,8 @@ pub(crate) fn routes(door: RestDoor, engine: Engine) -> (Router, RestFront) {
     let numbers = metrics::router(counts.clone(), engine);
     let serving = Arc::new(Serving { places: Places::new(door.inflight), door, counts });
     let router = router.with_state(serving.clone()).merge(plain::router()).merge(probes).merge(numbers);
-    (router.layer(axum::middleware::map_response(answer::uncached)), RestFront(serving))
+    let router = router.layer(axum::middleware::map_response(answer::uncached));
+    (router.layer(axum::middleware::from_fn(well_formed::guard)), RestFront(serving))
 }
 
 async fn serve(State(serving): State<Arc<Serving>>, request: Request) -> Response {
@@ -216,7 +221,7 @@ impl Serving {
         match named {
             Named::Nothing => Ok(answer::page_not_found()),
             Named::UnknownResource => Err(unknown_resource()),
-            Named::WatchOfNothing => Ok(answer::watch_of_nothing(request.uri())),
+            Named::PrefixOfNothing => Ok(answer::prefix_of_nothing(request.uri())),
             Named::Resource { target, watch } => match Registry::deprecation(target.kind) {
                 None => self.verb(request, &target, watch, query).await,
                 Some(warning) => {
@@ -231,11 +236,20 @@ impl Serving {
                     Ok(response)
                 }
             },
-            _ if request.method() != Method::GET => Err(not_allowed()),
-            Named::CoreVersions => discovery::core_versions(kinds, headers),
+            // These two are no routes upstream: whatever is asked of them, they answer.
             Named::Groups => discovery::groups(kinds, headers),
             Named::Group(name) => discovery::group(kinds, headers, name),
-            Named::GroupVersion(group, version) => discovery::resources(kinds, headers, group, version),
+            _ if request.method() != Method::GET => Err(not_allowed()),
+            Named::CoreVersions => {
+                negotiate::routed(headers, Route::Object)?;
+                discovery::core_versions(kinds, headers)
+            }
+            Named::GroupVersion(group, version) => {
+                if kinds.all().any(|kind| kind.group == group && kind.extension.is_none()) {
+                    negotiate::routed(headers, Route::Object)?;
+                }
+                discovery::resources(kinds, headers, group, version)
+            }
         }
     }
 
@@ -250,19 +264,24 @@ impl Serving {
             let kubelets = kubelets.as_ref();
             return Box::pin(proxy::proxy(registry, &context, kubelets, target, request, stopping.clone())).await;
         }
+        let is_collection = target.name.is_empty();
+        if !is_served(request.method(), target, watched) {
+            return Err(not_allowed());
+        }
+        if target.kind.extension.is_none() {
+            if *request.method() == Method::PATCH {
+                body::check_routed_patch(request.headers())?;
+            }
+            let is_list = is_collection && *request.method() == Method::GET;
+            negotiate::routed(request.headers(), if is_list || watched { Route::Collection } else { Route::Object })?;
+        }
         let has_protobuf = || protobuf_write::has(&target.kind.api_version(), target.kind.kind);
         let form = negotiate::form_of(request.headers(), has_protobuf)?;
         let carried =
             if form.shape == Shape::Table { Carried::read(query.include_object())? } else { Carried::Metadata };
         let ask = Ask { registry, context: &context, target, query, form, carried };
-        let is_collection = target.name.is_empty();
-        let is_answered = match target.kind.storage {
-            Storage::Nothing => *request.method() == Method::POST && is_collection,
-            Storage::Computed => *request.method() == Method::GET && !watched && !query.flag("watch").unwrap_or(false),
-            Storage::Own | Storage::View => true,
-        };
-        if !is_answered {
-            return Err(not_allowed());
+        if target.kind.storage == Storage::Computed && query.flag("watch").unwrap_or(false) {
+            return Err(not_watched(target));
         }
         // Each verb apart: the future of a request is moved several times on its way, and must not be as large as the
         // largest of them.
@@ -295,6 +314,29 @@ impl Serving {
     }
 }
 
+/// Whether there is such a verb: the collection, the object or the part names its own.
+fn is_served(method: &Method, target: &Target, watched: bool) -> bool {
+    let verbs = if target.subresource.is_empty() {
+        target.kind.verbs()
+    } else {
+        discovery::verbs_of_part(target.kind, &target.subresource)
+    };
+    if watched {
+        return *method == Method::GET && verbs.contains(&"watch");
+    }
+    let verb = match *method {
+        Method::GET if target.name.is_empty() => "list",
+        Method::GET => "get",
+        Method::POST if takes_new(target) => "create",
+        Method::DELETE if target.name.is_empty() && takes_new(target) => "deletecollection",
+        Method::PUT if !target.name.is_empty() => "update",
+        Method::PATCH if !target.name.is_empty() => "patch",
+        Method::DELETE if !target.name.is_empty() => "delete",
+        _ => return false,
+    };
+    verbs.contains(&verb)
+}
+
 /// Objects are made in their namespace, not in all of them; parts of them where there is something to make.
 fn takes_new(target: &Target) -> bool {
     let has_place = !target.kind.namespaced || !target.namespace.is_empty();
@@ -303,6 +345,16 @@ fn takes_new(target: &Target) -> bool {
 
 fn unknown_resource() -> Status {
     Status::new(Reason::NotFound, "the server could not find the requested resource")
+}
+
+fn not_watched(target: &Target) -> Status {
+    let kind = target.kind;
+    let message = format!("watch is not supported on resources of kind {:?}", kind.name().to_string());
+    Status {
+        group: kind.group.to_owned(),
+        kind: kind.plural.to_owned(),
+        ..Status::new(Reason::MethodNotAllowed, message)
+    }
 }
 
 pub(super) fn not_allowed() -> Status {

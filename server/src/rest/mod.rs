@@ -1,7 +1,7 @@
 //! The Kubernetes REST API: a thin door over the registry, as thin as the gRPC one beside it.
 //!
-//! * [`path`]: what a path names; [`query`]: what its parameters ask; [`negotiate`]: in which form the answer goes
-//! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`] and [`yaml`]: what a client sent; [`yaml_write`]: YAML answers
+//! * [`well_formed`]: what is a request at all; [`path`]: what a path names; [`query`]: what its parameters ask; [`negotiate`]: in which form the answer goes
+//! * [`door`]: from a request to the verb; [`objects`]: the verbs on one object; [`body`], [`media_type`] and [`yaml`]: what a client sent; [`yaml_write`]: YAML answers
 //! * [`list`] and [`watch`]: collections, streamed; [`table`]: rows of columns; [`log`]: the log of a container
 //! * [`discovery`] and [`openapi`]: what is served; [`health`]: checks; [`metrics`]: numbers; [`plain`]: paths outside the API;
 //!   [`answer`]: objects and failures as HTTP answers; [`finish`] and [`pretty`]: laid out and compressed
@@ -18,6 +18,7 @@ mod health;
 mod inflight;
 mod list;
 mod log;
+mod media_type;
 mod metrics;
 mod negotiate;
 mod objects;
@@ -31,6 +32,7 @@ mod stream;
 mod table;
 mod times;
 mod watch;
+mod well_formed;
 mod yaml;
 mod yaml_write;
 

@@ -45,48 +45,96 @@ pub(super) struct Form {
 const ACCEPTED_MAX: usize = 64;
 
 /// One media type of an Accept header.
+#[derive(Default)]
 struct Accepted<'a> {
-    media_type: &'a str,
-    params: Vec<(&'a str, &'a str)>,
+    media_type: (&'a str, &'a str),
     weight: f32,
+    /// What the answer shall be turned into (`as`, `g` and `v`), if it shall be.
+    into: Option<Into<'a>>,
+    /// The form of a stream; empty: nothing said.
+    stream: &'a str,
+    /// The version of the server's own group; empty: nothing said.
+    server_version: &'a str,
+}
+
+/// What an answer shall be turned into.
+#[derive(Default, Clone, Copy)]
+struct Into<'a> {
+    kind: &'a str,
+    group: &'a str,
+    version: &'a str,
 }
 
 impl<'a> Accepted<'a> {
-    fn read(one: &'a str) -> Self {
-        let mut words = one.split(';').map(str::trim);
-        let media_type = words.next().unwrap_or_default();
-        let params: Vec<_> = words.filter_map(|word| word.split_once('=')).collect();
-        let weight = params.iter().rev().find(|(key, _)| *key == "q");
-        // What is no number weighs nothing, as upstream reads it.
-        let weight = weight.map_or(1.0, |(_, text)| text.parse().unwrap_or(0.0));
-        Accepted { media_type, params, weight }
+    /// Reads one; `None` for what has not a kind and a form.
+    fn read(one: &'a str) -> Option<Self> {
+        let spaces = |text: &'a str| text.trim_matches(' ');
+        let mut words = spaces(one).split(';');
+        let media_type = match words.next().unwrap_or_default().split_once('/') {
+            None | Some((_, "")) if spaces(one.split(['/', ';']).next().unwrap_or_default()) == "*" => ("*", "*"),
+            None | Some((_, "")) => return None,
+            // A slash at the very end is borne, as upstream bears it.
+            Some((kind, form)) => (spaces(kind), spaces(form.strip_suffix('/').unwrap_or(form))),
+        };
+        if media_type.1.contains('/') {
+            return None;
+        }
+        let mut read = Accepted { media_type, weight: 1.0, ..Accepted::default() };
+        for word in words {
+            let Some((key, value)) = word.split_once('=').filter(|(_, value)| !value.is_empty()) else { continue };
+            let value = value.strip_suffix('=').unwrap_or(value);
+            if !value.contains('=') {
+                read.set(spaces(key), value);
+            }
+        }
+        Some(read)
+    }
+
+    fn set(&mut self, key: &str, value: &'a str) {
+        let text = value.trim_matches(' ');
+        match key {
+            // What is no number weighs nothing, as upstream reads it.
+            "q" => self.weight = value.parse().unwrap_or(0.0),
+            "as" => self.into.get_or_insert_default().kind = text,
+            "g" => self.into.get_or_insert_default().group = text,
+            "v" => self.into.get_or_insert_default().version = text,
+            "stream" => self.stream = text,
+            "sv" => self.server_version = text,
+            _ => {}
+        }
     }
 
     fn goes_before(&self, other: &Self) -> bool {
-        let halves = |one: &Self| {
-            let (kind, form) = one.media_type.split_once('/').unwrap_or((one.media_type, one.media_type));
-            (kind == "*", form == "*")
-        };
-        let ((any, any_form), (other_any, other_any_form)) = (halves(self), halves(other));
+        let any = |one: &Self| (one.media_type.0 == "*", one.media_type.1 == "*");
+        let ((any, any_form), (other_any, other_any_form)) = (any(self), any(other));
         self.weight > other.weight || (!any && other_any) || (!any_form && other_any_form)
     }
 
-    fn param(&self, name: &str) -> &str {
-        self.params.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
+    /// The encodings that it names, the usual first.
+    fn encodings(&self) -> &'static [Encoding] {
+        match self.media_type {
+            ("*" | "application", "*") => &[Encoding::Json, Encoding::Yaml, Encoding::Protobuf],
+            ("application", "json") => &[Encoding::Json],
+            ("application", "yaml") => &[Encoding::Yaml],
+            ("application", "vnd.kubernetes.protobuf") => &[Encoding::Protobuf],
+            _ => &[],
+        }
     }
 
+    /// The first of its encodings that can be said as it wishes.
     fn encoding(&self) -> Option<Encoding> {
-        match self.media_type {
-            "*/*" | "application/*" | "application/json" => Some(Encoding::Json),
-            "application/yaml" => Some(Encoding::Yaml),
-            "application/vnd.kubernetes.protobuf" => Some(Encoding::Protobuf),
-            _ => None,
-        }
+        self.encodings().iter().copied().find(|encoding| self.is_served_by(*encoding))
+    }
+
+    /// Whether the server has such a stream and such a version of itself, none of which objects are turned into.
+    fn is_served_by(&self, encoding: Encoding) -> bool {
+        let streams = matches!(self.stream, "" | "watch") && (self.stream.is_empty() || encoding != Encoding::Yaml);
+        streams && self.server_version.is_empty()
     }
 }
 
 fn accepted(text: &str) -> impl Iterator<Item = Accepted<'_>> {
-    let mut all: Vec<_> = text.split(',').map(Accepted::read).collect();
+    let mut all: Vec<_> = text.split(',').filter_map(Accepted::read).collect();
     // One that was put ahead of all others stays there, whatever stands behind: upstream's order is no order in the
     // strict sense, so that it is reached in upstream's steps.
     for unsorted in 1..all.len().min(ACCEPTED_MAX) {
@@ -101,50 +149,98 @@ fn accepted(text: &str) -> impl Iterator<Item = Accepted<'_>> {
 
 fn accept(headers: &HeaderMap) -> &str {
     let text = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if text.trim().is_empty() { "*/*" } else { text }
+    if text.is_empty() { "*/*" } else { text }
 }
 
-/// The form in which objects go.
+/// What a route of kube-apiserver answers in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// Objects.
+    Object,
+    /// Collections, which may be watched.
+    Collection,
+    /// The version, in JSON alone.
+    Json,
+}
+
+impl Route {
+    fn produces(self) -> &'static [&'static str] {
+        const ALL: [&str; 5] = [
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ];
+        match self {
+            Route::Json => &ALL[..1],
+            Route::Object => &ALL[..3],
+            Route::Collection => &ALL,
+        }
+    }
+}
+
+/// Asks what upstream's router asks before any handler: whether one of the media types that are accepted is, word for word,
+/// one that the route answers in. Kinds of definitions, `/apis` and the groups have no such route.
+///
+/// # Errors
+/// `NotAcceptable`, in the router's words.
+pub(super) fn routed(headers: &HeaderMap, route: Route) -> Result<(), Status> {
+    let produces = route.produces();
+    let mut named = accept(headers).split(',').map(|one| one.split(';').next().unwrap_or_default().trim_matches(' '));
+    if named.any(|name| name == "*/*" || produces.contains(&name)) {
+        return Ok(());
+    }
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {}", produces.join(", "));
+    Err(Status::new(Reason::NotAcceptable, message))
+}
+
+/// The form in which objects go, of a kind that may have no protobuf form.
 ///
 /// # Errors
 /// `NotAcceptable` if there is none that client and server both know.
-pub(super) fn form(headers: &HeaderMap) -> Result<Form, NotAcceptable> {
-    form_of(headers, || true)
-}
-
-/// The same for a kind that may have no protobuf form.
-///
-/// # Errors
-/// As [`form`].
 pub(super) fn form_of(headers: &HeaderMap, has_protobuf: impl Fn() -> bool) -> Result<Form, NotAcceptable> {
-    let mut knows_the_encoding = false;
     for one in accepted(accept(headers)) {
-        let Some(encoding) = one.encoding().filter(|e| *e != Encoding::Protobuf || has_protobuf()) else { continue };
-        knows_the_encoding = true;
-        let shape = match one.param("as") {
-            "" => return Ok(Form { encoding, shape: Shape::Object, version: "v1" }),
-            // Every client that reads these reads JSON too.
-            _ if encoding == Encoding::Protobuf => continue,
-            "Table" => Shape::Table,
-            "PartialObjectMetadata" => Shape::Metadata,
-            "PartialObjectMetadataList" => Shape::MetadataList,
-            _ => continue,
-        };
-        let version = match one.param("v") {
-            "v1" => "v1",
-            "v1beta1" => "v1beta1",
-            _ => continue,
-        };
-        if one.param("g") == "meta.k8s.io" {
-            return Ok(Form { encoding, shape, version });
+        for encoding in one.encodings().iter().copied().filter(|encoding| one.is_served_by(*encoding)) {
+            let Some(into) = one.into else {
+                if encoding == Encoding::Protobuf && !has_protobuf() {
+                    continue;
+                }
+                return Ok(Form { encoding, shape: Shape::Object, version: "v1" });
+            };
+            let shape = match into.kind {
+                // Every client that reads these reads JSON too.
+                _ if encoding == Encoding::Protobuf => continue,
+                "Table" => Shape::Table,
+                "PartialObjectMetadata" => Shape::Metadata,
+                "PartialObjectMetadataList" => Shape::MetadataList,
+                _ => continue,
+            };
+            let version = match into.version {
+                "v1" => "v1",
+                "v1beta1" => "v1beta1",
+                _ => continue,
+            };
+            if into.group == "meta.k8s.io" {
+                return Ok(Form { encoding, shape, version });
+            }
         }
     }
-    Err(if knows_the_encoding { NotAcceptable::Transform } else { NotAcceptable::Type })
+    Err(NotAcceptable)
 }
 
-/// How a failure is written: YAML only if YAML was asked for first.
+/// The encoding of what is never turned into something else.
+///
+/// # Errors
+/// As [`form_of`].
+pub(super) fn plain(headers: &HeaderMap) -> Result<Encoding, NotAcceptable> {
+    let mut all = accepted(accept(headers)).filter(|one| one.into.is_none());
+    all.find_map(|one| one.encoding()).ok_or(NotAcceptable)
+}
+
+/// How a failure is written: as it is asked for, whatever an object should have been turned into.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
-    accepted(accept(headers)).find_map(|one| one.encoding()).unwrap_or(Encoding::Json)
+    plain(headers).unwrap_or(Encoding::Json)
 }
 
 /// What of discovery is asked for.
@@ -159,19 +255,19 @@ pub(super) enum Discovery {
 /// The form in which `/api` and `/apis` go.
 ///
 /// # Errors
-/// As [`form`].
+/// As [`form_of`].
 pub(super) fn discovery(headers: &HeaderMap) -> Result<Discovery, NotAcceptable> {
-    let mut knows_the_encoding = false;
     for one in accepted(accept(headers)) {
         let Some(encoding) = one.encoding() else { continue };
-        knows_the_encoding = true;
-        match (one.param("as"), one.param("g"), one.param("v")) {
-            ("", ..) => return Ok(Discovery::Plain(encoding)),
-            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => return Ok(Discovery::Aggregated),
-            _ => {}
+        match one.into {
+            None => return Ok(Discovery::Plain(encoding)),
+            Some(Into { kind: "APIGroupDiscoveryList", group: "apidiscovery.k8s.io", version: "v2" }) => {
+                return Ok(Discovery::Aggregated);
+            }
+            Some(_) => {}
         }
     }
-    Err(if knows_the_encoding { NotAcceptable::Transform } else { NotAcceptable::Type })
+    Err(NotAcceptable)
 }
 
 /// The encodings of OpenAPI v2.
@@ -184,21 +280,18 @@ pub(super) enum OpenapiV2 {
 /// The encoding of OpenAPI v2 that a client reads; `None` = none.
 pub(super) fn openapi_v2(headers: &HeaderMap) -> Option<OpenapiV2> {
     accepted(accept(headers)).find_map(|one| match one.media_type {
-        "*/*" | "application/*" | "application/json" => Some(OpenapiV2::Json),
-        "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-        | "application/com.github.proto-openapi.spec.v2.v1.0+protobuf" => Some(OpenapiV2::Protobuf),
+        ("*" | "application", "*") | ("application", "json") => Some(OpenapiV2::Json),
+        (
+            "application",
+            "com.github.proto-openapi.spec.v2@v1.0+protobuf" | "com.github.proto-openapi.spec.v2.v1.0+protobuf",
+        ) => Some(OpenapiV2::Protobuf),
         _ => None,
     })
 }
 
 /// There is no form that both know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NotAcceptable {
-    /// The media types are known, what they shall show is not.
-    Transform,
-    /// No media type is known.
-    Type,
-}
+pub(super) struct NotAcceptable;
 
 impl From<NotAcceptable> for Status {
     fn from(_: NotAcceptable) -> Status {
@@ -215,7 +308,7 @@ mod tests {
     fn asked(accept: &str) -> Result<(Encoding, Shape, &'static str), NotAcceptable> {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().expect("a header"));
-        form(&headers).map(|form| (form.encoding, form.shape, form.version))
+        form_of(&headers, || true).map(|form| (form.encoding, form.shape, form.version))
     }
 
     #[test]
@@ -246,7 +339,61 @@ mod tests {
         for json in ["application/*", "application/json;q=0.9,application/yaml;q=0.9", "application/json, */*;q=0.8"] {
             assert_eq!(asked(json), object, "{json}");
         }
-        assert_eq!(asked("application/json;as=Foo;v=v1;g=meta.k8s.io"), Err(NotAcceptable::Transform));
-        assert_eq!(asked("text/html"), Err(NotAcceptable::Type));
+        let table = Ok((Encoding::Yaml, Shape::Table, "v1"));
+        assert_eq!(asked("application/yaml; as = Table; v=v1 ;g=meta.k8s.io"), table);
+        for any in ["*", "* ;q=0.1", "application/json;as=", "application/json;stream=watch", "x,application/json/"] {
+            assert_eq!(asked(any), object, "{any}");
+        }
+        for none in [
+            "application/json;as=Foo;v=v1;g=meta.k8s.io",
+            "application/json;AS=Table;v=v1;g=meta.k8s.io",
+            "application/json;v=v1",
+            "application/json;stream=foo",
+            "application/yaml;stream=watch",
+            "application/json;sv=v1",
+            "APPLICATION/JSON",
+            "application",
+            "application/json/x",
+            "text/html",
+            ",",
+        ] {
+            assert_eq!(asked(none), Err(NotAcceptable), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_told_as_is_whatever_was_asked_for() {
+        let told = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().expect("a header"));
+            encoding(&headers)
+        };
+        assert_eq!(told("application/yaml"), Encoding::Yaml);
+        assert_eq!(told("application/yaml;as=Table;v=v1;g=meta.k8s.io"), Encoding::Json);
+        assert_eq!(told("application/yaml;as=Table;v=v1;g=meta.k8s.io,application/yaml"), Encoding::Yaml);
+        assert_eq!(told("text/html"), Encoding::Json);
+    }
+
+    #[test]
+    fn a_route_wants_one_of_its_media_types_word_for_word() {
+        let refused = |accept: &str, route: Route| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, accept.parse().expect("a header"));
+            routed(&headers, route).err().map(|status| (status.code, status.message))
+        };
+        for taken in
+            ["", "*/*", "text/html, */*;q=0", "application/json;as=Foo", " application/yaml ", "application/json"]
+        {
+            assert_eq!(refused(taken, Route::Object), None, "{taken}");
+        }
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                       application/vnd.kubernetes.protobuf";
+        for other in ["application/*", "*", "APPLICATION/JSON", "text/html", ","] {
+            assert_eq!(refused(other, Route::Object), Some((406, message.to_owned())), "{other}");
+        }
+        let streams =
+            format!("{message}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch");
+        assert_eq!(refused("text/html", Route::Collection), Some((406, streams)));
+        assert!(refused("application/yaml", Route::Json).is_some());
     }
 }

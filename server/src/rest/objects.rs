@@ -30,15 +30,21 @@ pub(super) struct Ask<'a> {
 
 impl Ask<'_> {
     pub(super) async fn get(&self) -> Result<Response, Status> {
-        if matches!(self.target.name.as_str(), "." | "..") {
-            let name = &self.target.name;
-            return Err(Status::bad_request(format!(
-                "Name parameter invalid: {name_quoted}: may not be '{name}'",
-                name_quoted = quote(&name)
-            )));
-        }
+        self.query.check_export()?;
+        self.check_name()?;
         let object = self.registry.get(self.context, self.target, self.query.min_revision()?).await?;
         one(self.registry, &object, self.form, self.carried, StatusCode::OK)
+    }
+
+    /// Whether the name can stand in a path of the store (upstream's `IsValidPathSegmentName`).
+    fn check_name(&self) -> Result<(), Status> {
+        let name = &self.target.name;
+        let why = match name.as_str() {
+            "." | ".." => format!("may not be '{name}'"),
+            other if other.contains('%') => "may not contain '%'".to_owned(),
+            _ => return Ok(()),
+        };
+        Err(Status::bad_request(format!("Name parameter invalid: {}: {why}", quote(name))))
     }
 
     pub(super) async fn create(&self, request: Request) -> Result<Response, Status> {
@@ -54,6 +60,7 @@ impl Ask<'_> {
         let options = self.query.write_options("UpdateOptions")?;
         let headers = request.headers().clone();
         let (json, repeated) = self.sent(&headers, body::bytes(request).await?, &options)?;
+        self.check_name()?;
         let written = self.registry.update(self.context, self.target, &json, &options).await;
         let written = warned(written, repeated)?;
         self.written(&written, if written.created { StatusCode::CREATED } else { StatusCode::OK })
@@ -93,6 +100,7 @@ impl Ask<'_> {
             FieldValidation::Ignore => repeated.clear(),
             _ => {}
         }
+        self.check_name()?;
         // For any other form it may not even be said.
         let force = if kind == PatchKind::Apply { self.query.force() } else { self.query.flag("force").is_some() };
         let patch = Patch { kind, body: bytes, force };
@@ -103,6 +111,7 @@ impl Ask<'_> {
     pub(super) async fn delete(&self, request: Request) -> Result<Response, Status> {
         let headers = request.headers().clone();
         let options = body::delete_options(self.target.kind, &headers, body::bytes(request).await?, self.query)?;
+        self.check_name()?;
         let deleted = self.registry.delete(self.context, self.target, &options).await?;
         self.deleted(&deleted, options.dry_run)
     }

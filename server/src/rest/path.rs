@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use listwatch_proto::resource::Kind;
+use listwatch_proto::resource::{Kind, Storage};
 
 use crate::registry::{Kinds, Target};
 
@@ -32,22 +32,29 @@ pub(super) enum Named {
     },
     /// A served group, but nothing that it has.
     UnknownResource,
-    /// The prefix of watches, with nothing to watch behind it.
-    WatchOfNothing,
+    /// A prefix of old, `watch` or `proxy`, with nothing behind it.
+    PrefixOfNothing,
     /// No path of this API.
     Nothing,
 }
 
-/// Reads a path, percent-encoded as it came.
+/// Whether every percent sign stands before two hexadecimal digits; a path where one does not is no request for Go.
+pub(super) fn is_well_formed(path: &str) -> bool {
+    let is_code = |rest: &str| rest.as_bytes().get(..2).is_some_and(|code| code.iter().all(u8::is_ascii_hexdigit));
+    path.split('%').skip(1).all(is_code)
+}
+
+/// Reads a path, percent-encoded as it came. It is decoded before it is taken apart, here as in the judgement of what is
+/// asked, so that both see the same parts whatever a client writes for its slashes.
 pub(super) fn read(kinds: &Kinds, path: &str) -> Named {
-    let path = path.strip_suffix('/').filter(|p| !p.is_empty()).unwrap_or(path);
-    let Some(parts) = path.strip_prefix('/').map(|p| p.split('/').map(decoded).collect::<Vec<_>>()) else {
+    let path = decoded(path);
+    let Some(parts) = path.strip_prefix('/').map(|p| p.trim_end_matches('/').split('/').collect::<Vec<_>>()) else {
         return Named::Nothing;
     };
-    let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();
     match parts.as_slice() {
         ["api"] => Named::CoreVersions,
-        ["apis"] => Named::Groups,
+        // Upstream's own handlers of these two know the path to the letter.
+        ["apis"] if matches!(&*path, "/apis" | "/apis/") => Named::Groups,
         ["apis", group] => known_group(kinds, group).map_or(Named::Nothing, Named::Group),
         ["api", version, rest @ ..] => below(kinds, "", version, rest),
         ["apis", group, version, rest @ ..] if !group.is_empty() => below(kinds, group, version, rest),
@@ -67,7 +74,7 @@ fn below(kinds: &Kinds, group: &str, version: &str, rest: &[&str]) -> Named {
     let (group, version) = (kind.group, kind.version);
     match rest {
         [] => Named::GroupVersion(group, version),
-        ["watch"] => Named::WatchOfNothing,
+        ["watch" | "proxy"] => Named::PrefixOfNothing,
         ["watch", rest @ ..] => resource(kinds, group, version, rest, true),
         rest => resource(kinds, group, version, rest, false),
     }
@@ -89,6 +96,8 @@ fn resource(kinds: &Kinds, group: &'static str, version: &'static str, parts: &[
 
 fn target(kind: &'static Kind, namespace: &str, rest: &[&str]) -> Option<Target> {
     match rest {
+        // What is only sent, and to a namespace, has no collection of all namespaces.
+        [] if namespace.is_empty() && kind.namespaced && kind.storage == Storage::Nothing => None,
         [] => Some(Target::collection(kind, namespace)),
         // A cluster-wide path has no namespace between its slashes; a collection may.
         [name] if !name.is_empty() => Some(Target::object(kind, namespace, *name)),
@@ -103,9 +112,9 @@ fn target(kind: &'static Kind, namespace: &str, rest: &[&str]) -> Option<Target>
     }
 }
 
-/// A part of a path without its percent signs; what does not decode stays as it is.
-fn decoded(part: &str) -> Cow<'_, str> {
-    percent_encoding::percent_decode_str(part).decode_utf8().unwrap_or(Cow::Borrowed(part))
+/// A path without its percent signs.
+fn decoded(path: &str) -> Cow<'_, str> {
+    percent_encoding::percent_decode_str(path).decode_utf8_lossy()
 }
 
 #[cfg(test)]
@@ -128,7 +137,13 @@ mod tests {
             ("/api/v1/pods/", "pods / ", false),
             ("/api/v1/namespaces/default/pods", "pods default/ ", false),
             ("/api/v1/namespaces//pods", "pods / ", false),
+            ("/api/v1/namespaces/default/pods///", "pods default/ ", false),
             ("/api/v1/namespaces/default/pods/a%20b", "pods default/a b ", false),
+            ("/api%2fv1/namespaces/default%2Fpods", "pods default/ ", false),
+            ("/api/v1/namespaces/de%66ault/pods%2Fa", "pods default/a ", false),
+            ("/api/v1/namespaces/default/pods/..", "pods default/.. ", false),
+            ("/api/v1/namespaces/default/pods/a%2fstatus", "pods default/a status", false),
+            ("/api/v1/namespaces/default/bindings", "bindings default/ ", false),
             ("/api/v1/namespaces/default/pods/a/status", "pods default/a status", false),
             ("/api/v1/nodes/n/proxy/logs/x", "nodes /n proxy", false),
             ("/api/v1/namespaces/default", "namespaces /default ", false),
@@ -144,6 +159,10 @@ mod tests {
     fn other_paths_are_told_apart() {
         for path in [
             "/api/v1/gizmos",
+            "/api/v1/bindings",
+            "/api/v1/namespaces/%2f/pods",
+            "/api/v1/namespaces/default/pods/a%2fb",
+            "/api/v1/namespaces/default/pods//a",
             "/api/v1//pods",
             "/api/v1/pods/a",
             "/api/v1/namespaces/n/nodes",
@@ -154,11 +173,23 @@ mod tests {
         ] {
             assert_eq!(read(&Kinds::default(), path), Named::UnknownResource, "{path}");
         }
-        for path in ["/", "/nosuch", "//api/v1/pods", "/apis/nosuch.io", "/apis/nosuch.io/v1/x", "api"] {
+        for path in ["/", "/apis//", "/nosuch", "//api/v1/pods", "/apis/nosuch.io", "/apis/nosuch.io/v1/x", "api"] {
             assert_eq!(read(&Kinds::default(), path), Named::Nothing, "{path}");
         }
         assert_eq!(read(&Kinds::default(), "/apis/apps/v1"), Named::GroupVersion("apps", "v1"));
         assert_eq!(read(&Kinds::default(), "/api/"), Named::CoreVersions);
-        assert_eq!(read(&Kinds::default(), "/api/v1/watch/"), Named::WatchOfNothing);
+        for path in ["/api/v1/watch/", "/api/v1/watch//", "/api/v1/proxy"] {
+            assert_eq!(read(&Kinds::default(), path), Named::PrefixOfNothing, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_percent_sign_stands_before_two_digits() {
+        for path in ["/api", "/a%20b", "/%fF%00", "/a%25"] {
+            assert!(is_well_formed(path), "{path}");
+        }
+        for path in ["/a%", "/a%2", "/a%zz", "/%%20", "/a%2\u{e9}"] {
+            assert!(!is_well_formed(path), "{path}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::answer;
 use super::door::not_allowed;
-use super::negotiate::{self, Encoding};
+use super::negotiate::{self, Encoding, Route};
 
 /// The Kubernetes release whose API is served.
 pub(crate) const KUBERNETES_VERSION: &str = "1.36.3";
@@ -47,6 +47,9 @@ fn paths() -> Vec<String> {
 async fn version(request: Request) -> Response {
     if request.method() != Method::GET {
         return answer::failure(&not_allowed(), negotiate::encoding(request.headers()));
+    }
+    if let Err(status) = negotiate::routed(request.headers(), Route::Json) {
+        return answer::failure(&status, negotiate::encoding(request.headers()));
     }
     let mut parts = KUBERNETES_VERSION.split('.');
     let architecture = match std::env::consts::ARCH {

@@ -6,7 +6,9 @@ use std::time::Duration;
 use listwatch_proto::go_quote::{quote, quote_in_time};
 use listwatch_proto::resource::{Cause, Object, Status};
 
-use crate::registry::{DeleteOptions, FieldValidation, ListOptions, WatchOptions, WriteOptions, is_dry_run};
+use crate::registry::{
+    DeleteOptions, FieldValidation, ListOptions, WatchOptions, WriteOptions, is_dry_run, manager_faults,
+};
 
 /// The parameters, in order. Of several of one name the first counts.
 #[derive(Debug, Default)]
@@ -26,7 +28,7 @@ pub(super) enum Read {
 pub(super) struct Watching {
     /// For the registry.
     pub(super) options: WatchOptions,
-    /// Ends the stream cleanly after so many seconds; `None` = the server's own limit.
+    /// Ends the stream cleanly after so many seconds, 0 for less than none; `None` = the server's own limit.
     pub(super) timeout_seconds: Option<u64>,
     /// Whether the client sees bookmarks.
     pub(super) bookmarks: bool,
@@ -79,10 +81,13 @@ impl Query {
 
     /// Reads what a GET of a collection asks. `watch`: it was asked for by the path.
     pub(super) fn list_or_watch(&self, watch: bool) -> Result<Read, Status> {
+        self.read_collection(watch || self.flag("watch").unwrap_or(false))
+    }
+
+    fn read_collection(&self, watch: bool) -> Result<Read, Status> {
         if let Some(selector) = self.given("shardSelector").filter(|s| !s.is_empty()) {
             return Err(Status::bad_request(format!("shardSelector {} is not served", quote(&selector))));
         }
-        let watch = watch || self.flag("watch").unwrap_or(false);
         let (limit, timeout) = (self.int("limit")?.unwrap_or(0), self.int("timeoutSeconds")?);
         self.check(watch)?;
         let text = |name| self.text(name).to_owned();
@@ -109,7 +114,7 @@ impl Query {
                 allow_bookmarks: true,
                 ..WatchOptions::default()
             },
-            timeout_seconds: timeout.map(|seconds| u64::try_from(seconds).unwrap_or(0)),
+            timeout_seconds: timeout.filter(|seconds| *seconds != 0).map(|seconds| u64::try_from(seconds).unwrap_or(0)),
             bookmarks: self.flag("allowWatchBookmarks").unwrap_or(false),
         }))
     }
@@ -207,14 +212,21 @@ impl Query {
 
     /// Which objects of a collection are deleted.
     pub(super) fn list_of_deletion(&self) -> Result<ListOptions, Status> {
-        match self.list_or_watch(false)? {
+        // A deletion lists, whatever else is said.
+        match self.read_collection(false)? {
             Read::List(options) => Ok(options),
-            Read::Watch(_) => Err(Status::bad_request("a deletion is no watch")),
+            Read::Watch(_) => Err(Status::internal("a list was read as a watch")),
         }
     }
 
     /// How a write is done; `form` is what upstream calls its options.
     pub(super) fn write_options(&self, form: &str) -> Result<WriteOptions, Status> {
+        let words: Vec<&str> = self.all("dryRun").collect();
+        let mut faults = Vec::new();
+        let dry_run = is_dry_run(&words).unwrap_or_else(|fault| {
+            faults.push(fault);
+            false
+        });
         let field_validation = match self.text("fieldValidation") {
             "" | "Warn" => FieldValidation::Warn,
             "Strict" => FieldValidation::Strict,
@@ -222,24 +234,36 @@ impl Query {
             other => {
                 let message = format!(
                     "Unsupported value: {}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\"",
-                    quote(&other)
+                    quote(other)
                 );
-                return Err(Status::invalid_options(
-                    form,
-                    vec![fault("FieldValueNotSupported", "fieldValidation", message)],
-                ));
+                faults.push(fault("FieldValueNotSupported", "fieldValidation", message));
+                FieldValidation::Warn
             }
         };
-        Ok(WriteOptions {
-            dry_run: self.dry_run(form)?,
-            field_validation,
-            field_manager: self.text("fieldManager").to_owned(),
-        })
+        let field_manager = self.text("fieldManager").to_owned();
+        if faults.is_empty() {
+            return Ok(WriteOptions { dry_run, field_validation, field_manager });
+        }
+        // The registry judges the manager of every write; beside other faults it is told with them.
+        let faults = manager_faults(&field_manager).into_iter().chain(faults).collect();
+        Err(Status::invalid_options(form, faults))
     }
 
-    fn dry_run(&self, form: &str) -> Result<bool, Status> {
-        let words: Vec<&str> = self.all("dryRun").collect();
-        is_dry_run(&words).map_err(|fault| Status::invalid_options(form, vec![fault]))
+    /// Whether a GET may be answered: what once asked for another form of the object is refused.
+    ///
+    /// # Errors
+    /// `BadRequest`.
+    pub(super) fn check_export(&self) -> Result<(), Status> {
+        match self.given("export") {
+            None | Some("0" | "f" | "F" | "false" | "False" | "FALSE") => Ok(()),
+            Some("1" | "t" | "T" | "true" | "True" | "TRUE") => {
+                Err(Status::bad_request("the export parameter, deprecated since v1.14, is no longer supported"))
+            }
+            Some(other) => Err(Status::bad_request(format!(
+                "the export parameter cannot be parsed: strconv.ParseBool: parsing {}: invalid syntax",
+                quote(other)
+            ))),
+        }
     }
 
     /// Whether an apply takes fields over from other managers.
@@ -261,7 +285,9 @@ impl Query {
         }
         asked.set(&["dryRun"], self.all("dryRun").collect::<Vec<_>>());
         for condition in ["uid", "resourceVersion"] {
-            asked.set(&["preconditions", condition], self.text(condition));
+            if !self.text(condition).is_empty() {
+                asked.set(&["preconditions", condition], self.text(condition));
+            }
         }
         DeleteOptions::judged(&asked)
     }
@@ -369,6 +395,37 @@ mod tests {
     }
 
     #[test]
+    fn every_fault_of_the_options_of_a_write_is_told_at_once() {
+        let long = "x".repeat(129);
+        let text = format!("dryRun=foo&fieldValidation=x&fieldManager={long}");
+        let status = Query::read(&text).write_options("CreateOptions").expect_err("refused");
+        assert_eq!(
+            status.message,
+            "CreateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Too long: may not be more than 128 bytes, dryRun: \
+             Unsupported value: [\"foo\"]: supported values: \"All\", fieldValidation: Unsupported value: \"x\": supported \
+             values: \"\", \"Ignore\", \"Strict\", \"Warn\"]"
+        );
+        assert!(Query::read("dryRun=All&dryRun=All").write_options("CreateOptions").expect("taken").dry_run);
+    }
+
+    #[test]
+    fn what_was_once_exported_is_no_longer() {
+        let export = |text: &str| Query::read(text).check_export().err().map(|status| status.message);
+        for taken in ["", "export=false", "export=0&export=1"] {
+            assert_eq!(export(taken), None, "{taken}");
+        }
+        let refused = "the export parameter, deprecated since v1.14, is no longer supported";
+        assert_eq!(export("export=1").as_deref(), Some(refused));
+        let odd = "the export parameter cannot be parsed: strconv.ParseBool: parsing \"\": invalid syntax";
+        assert_eq!(export("export").as_deref(), Some(odd));
+    }
+
+    #[test]
+    fn a_deletion_lists_whatever_else_is_said() {
+        assert!(Query::read("watch=1&timeoutSeconds=-1").list_of_deletion().is_ok());
+    }
+
+    #[test]
     fn a_client_may_give_a_request_its_time() {
         let timeout = |text: &str| Query::read(text).timeout().map_err(|status| status.message);
         assert_eq!(timeout(""), Ok(None));
@@ -395,6 +452,7 @@ mod tests {
         let state = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
         assert_eq!(begins(&format!("watch=1&resourceVersion=7{state}")), (7, true));
         assert_eq!(watch("watch=1&timeoutSeconds=-3").timeout_seconds, Some(0));
+        assert_eq!(watch("watch=1&timeoutSeconds=0").timeout_seconds, None);
         assert!(list("watch=false").continue_token.is_empty());
     }
 

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::answer;
 use super::list::{not_acceptable, table_with_row};
 use super::metrics::Counts;
-use super::negotiate::{Encoding, Form, NotAcceptable, Shape};
+use super::negotiate::{Encoding, Form, Shape};
 use super::query::Watching;
 use super::table::{self, Carried};
 use crate::registry::{
@@ -66,7 +66,9 @@ pub(super) async fn watch(
     stopping: CancellationToken,
 ) -> Result<Response, Status> {
     if form.encoding == Encoding::Yaml {
-        return Err(NotAcceptable::Transform.into());
+        let types = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+        let message = format!("only the following media types are accepted: {types}");
+        return Err(Status::new(Reason::NotAcceptable, message));
     }
     if form.shape == Shape::MetadataList {
         return Err(not_acceptable(
@@ -85,6 +87,8 @@ pub(super) async fn watch(
     let bookmarks = watching.bookmarks;
     let lines = Lines { registry: registry.clone(), target: target.clone(), form, carried, counts, bookmarks, columns };
     let source = match registry.watch(context, target, &watching.options).await {
+        // Less than no time: it is over before it begins.
+        Ok(_) if lasts.is_zero() => Source::Over,
         Ok(watch) => Source::Open(Box::new(watch)),
         // The client has asked well; that its revision is gone is an event of the stream.
         Err(status) if matches!(status.reason, Reason::Expired | Reason::Timeout) => Source::Failed(Box::new(status)),

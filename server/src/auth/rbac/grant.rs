@@ -2,7 +2,7 @@
 //! rights or be allowed to bind it (Kubernetes 1.36).
 
 use listwatch_proto::go_quote::quote;
-use listwatch_proto::resource::{Object, Reason, Status};
+use listwatch_proto::resource::{Object, Status};
 
 use super::{PolicyCache, Rule};
 use crate::registry::{Asked, Attributes, Change, ChangeVerb, Decision, Registry, ResourceAttributes, User};
@@ -69,21 +69,24 @@ async fn admit_binding(
     let resource = match role_kind {
         "ClusterRole" => "clusterroles",
         "Role" => "roles",
-        // What is no role is refused by validation.
-        _ => return Ok(()),
+        // Upstream looks for the role before anything is validated, and has no reason for what it cannot look for.
+        other => return Err(Status::without_reason(format!("unsupported role reference kind: {}", quote(other)))),
     };
     if may(registry, user, "bind", resource, binding.namespace(), role).await?.allowed {
         return Ok(());
+    }
+    if role_kind == "Role" && !kind.namespaced {
+        return Err(Status::bad_request("Namespace parameter required."));
+    }
+    if role.is_empty() {
+        return Err(Status::bad_request("Name parameter required."));
     }
     match cache.role(role_kind, binding.namespace(), role).await? {
         Ok(rules) => covered(cache, user, binding.namespace(), &rules)
             .await
             .map_err(|why| Status::forbidden(kind, binding.name(), &why)),
-        Err(missing) => {
-            let mut status = Status::new(Reason::NotFound, missing);
-            (status.group, status.kind, status.name) = (GROUP.into(), role_kind.to_lowercase(), role.into());
-            Err(status)
-        }
+        // Upstream's store tells what the request was about, not what it looked for.
+        Err(_) => Err(Status::not_found(kind, role)),
     }
 }
 

@@ -33,6 +33,11 @@ impl CustomResource {
     /// # Errors
     /// For what is no object, says no kind or version, or has parts of a wrong type where all objects are alike.
     pub(in super::super) fn read_body(&self, node: &Node<'_>) -> Result<Taken, Unfit> {
+        if let (Node::Object(_), Some(number)) = (node, node.too_large()) {
+            return Err(Unfit::Malformed(format!(
+                "json: cannot unmarshal number {number} into Go value of type float64"
+            )));
+        }
         let mut strict = Vec::new();
         duplicates(node, &mut String::new(), &mut strict);
         let Value::Object(mut object) = node.to_value() else {

@@ -28,15 +28,15 @@ impl Registry {
         let mut target = target.clone();
         if target.name.is_empty() {
             target.name = binding.name().to_owned();
-            if target.name.is_empty() {
-                return Err(Status::bad_request("Name parameter required."));
-            }
         }
         let target = &target;
         if binding.name() != target.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
         check_target(&binding)?;
+        if target.name.is_empty() {
+            return Err(Status::bad_request("Name parameter required."));
+        }
         for _ in 0..ROUNDS_MAX {
             let Some(current) = self.current(target.kind, binding.namespace(), &target.name).await? else {
                 return Err(Status::not_found(target.kind, &target.name));

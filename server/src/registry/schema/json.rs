@@ -75,7 +75,7 @@ impl<'a> Node<'a> {
         match self {
             Node::Null => Value::Null,
             Node::Bool(b) => Value::Bool(*b),
-            Node::Number(text) => text.parse::<serde_json::Number>().map_or(Value::Null, Value::Number),
+            Node::Number(text) => number_of(text),
             Node::String(s) => Value::String(s.to_string()),
             Node::Array(items) => Value::Array(items.iter().map(Node::to_value).collect()),
             Node::Object(fields) => Value::Object(fields.iter().map(|(k, v)| (k.to_string(), v.to_value())).collect()),
@@ -90,6 +90,16 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The first number that is too large for a float.
+    pub(crate) fn too_large(&self) -> Option<&str> {
+        match self {
+            Node::Number(text) => text.parse::<f64>().is_ok_and(f64::is_infinite).then_some(text.as_ref()),
+            Node::Array(items) => items.iter().find_map(Node::too_large),
+            Node::Object(fields) => fields.iter().find_map(|(_, below)| below.too_large()),
+            _ => None,
+        }
+    }
+
     /// What Go's messages call it.
     pub(crate) fn go_kind(&self) -> &'static str {
         match self {
@@ -100,6 +110,24 @@ impl<'a> Node<'a> {
             Node::Array(_) => "array",
             Node::Object(_) => "object",
         }
+    }
+}
+
+/// The largest of the whole numbers that a float holds one by one (`swag.IsFloat64AJSONInteger`).
+pub(crate) const WHOLE_FLOAT_MAX: f64 = 9_007_199_254_740_991.0;
+
+/// A number as Go reads it into what has no type: whole if it is written so and fits 64 bits, or else a float. A float that
+/// is whole is written without its point, so that it is read as a whole number ever after; it is made one at once.
+fn number_of(text: &str) -> Value {
+    if let Ok(whole) = text.parse::<i64>() {
+        return whole.into();
+    }
+    match text.parse::<f64>() {
+        // The range holds: the float is a whole number of at most 53 bits.
+        #[expect(clippy::cast_possible_truncation)]
+        Ok(float) if float.fract() == 0.0 && float.abs() <= WHOLE_FLOAT_MAX => (float as i64).into(),
+        Ok(float) => serde_json::Number::from_f64(float).map_or(Value::Null, Value::Number),
+        Err(_) => Value::Null,
     }
 }
 
@@ -166,10 +194,11 @@ impl<'a> Reader<'a> {
     }
 
     fn value(&mut self, depth: usize) -> Result<Node<'a>, String> {
-        if depth > DEPTH_MAX {
-            return Err("exceeded max depth".to_owned());
-        }
         self.space();
+        if depth > DEPTH_MAX {
+            let byte = self.peek().ok_or("unexpected end of JSON input")?;
+            return Err(self.unexpected(byte, "exceeded max depth"));
+        }
         match self.peek() {
             None => Err("unexpected end of JSON input".to_owned()),
             Some(b'{') => self.object(depth),
@@ -331,6 +360,31 @@ mod tests {
         assert!(read(b"\xff").is_err());
         assert!(read(br#""\ud8""#).is_err());
         assert!(read(b"\"\\u12\xff4\"").is_err());
+    }
+
+    #[test]
+    fn numbers_are_whole_where_go_would_write_them_so() {
+        let read = |text: &str| Node::parse(text.as_bytes()).expect("JSON").to_value().to_string();
+        for (text, value) in [
+            ("2.0", "2"),
+            ("1E3", "1000"),
+            ("10e-1", "1"),
+            ("-0", "0"),
+            ("-0.0", "0"),
+            ("9223372036854775807", "9223372036854775807"),
+            ("9007199254740993", "9007199254740993"),
+            ("1.10", "1.1"),
+        ] {
+            assert_eq!(read(text), value, "{text}");
+        }
+        for text in ["9223372036854775808", "1e18", "-9223372036854775809", "0.5", "9007199254740993.0"] {
+            assert!(Node::parse(text.as_bytes()).expect("JSON").to_value().is_f64(), "{text}");
+        }
+        // To the nearest, and of two that are as near to the even one.
+        assert_eq!(Node::Number("9007199254740993.0".into()).to_value().as_f64(), Some(9_007_199_254_740_992.0));
+        let large = Node::parse(br#"{"a": [1e308, 1e400]}"#).expect("JSON");
+        assert_eq!(large.too_large(), Some("1e400"));
+        assert_eq!(Node::Number("-1e-400".into()).too_large(), None);
     }
 
     proptest! {

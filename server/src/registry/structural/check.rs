@@ -8,6 +8,7 @@
 use serde_json::{Map, Value};
 
 use super::super::kinds::quoted;
+use super::super::schema::json::WHOLE_FLOAT_MAX;
 use super::formats;
 use super::lists::keys_of;
 use super::schema::{Additional, Schema};
@@ -144,7 +145,7 @@ fn kind(value: &Value, schema: &Schema, path: &str) -> Outcome {
         return if types.is_empty() || schema.nullable { fits } else { wrong(&types.join(","), "null") };
     }
     let wants = |kind: &str| types.contains(&kind);
-    let whole_float = is == "number" && value.as_f64().is_some_and(|f| f.fract() == 0.0) && wants("integer");
+    let whole_float = is == "number" && value.as_f64().is_some_and(is_whole) && wants("integer");
     let int_as_number = is == "integer" && wants("number");
     let textual = value.is_string() || value.is_array();
     let suits = wants(is) || inferred == format || whole_float || int_as_number;
@@ -156,6 +157,12 @@ fn kind(value: &Value, schema: &Schema, path: &str) -> Outcome {
         return fits;
     }
     if wants(is) || whole_float || int_as_number { fits } else { wrong(&types.join(","), is) }
+}
+
+/// Whether a float counts as a whole number: as near to one as it can be told (`swag.IsFloat64AJSONInteger`).
+fn is_whole(float: f64) -> bool {
+    let whole = float.trunc();
+    float.abs() <= WHOLE_FLOAT_MAX && (float == whole || (float - whole).abs() / (float.abs() + whole.abs()) < 1e-9)
 }
 
 fn enumeration(value: &Value, schema: &Schema, path: &str) -> Outcome {
@@ -224,7 +231,8 @@ fn number(value: &Value, schema: &Schema, path: &str) -> Outcome {
     let bound = |bound: f64| if is_int { bound.trunc() } else { bound };
     let shown = |number: f64| super::super::schema::decode::go_float(number).to_string();
     if let Some(format) = out_of_range(value, schema) {
-        let message = format!("Checked value must be of type {} with format {format} in {path}", schema.kind);
+        let format = if format.is_empty() { "(default format)".to_owned() } else { format!("with format {format}") };
+        let message = format!("Checked value must be of type {} {format} in {path}", schema.kind);
         outcome.add(Finding { path: String::new(), what: What::Whole, message });
     }
     let mut told = |message: String| {

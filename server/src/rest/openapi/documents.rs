@@ -155,9 +155,9 @@ pub(super) fn root(kind: &Kind) -> String {
 /// Answers a path below `/openapi`.
 pub(in super::super) fn answer(documents: &OfKinds, path: &str, query: &Query, headers: &HeaderMap) -> Response {
     let by_name = &documents.by_name;
-    match path.trim_end_matches('/') {
+    match path {
         "/openapi/v3" => index(by_name),
-        "/openapi" => answer::page_not_found(),
+        "/openapi" | "/openapi/" | "/openapi/v2/" => answer::page_not_found(),
         "/openapi/v2" => match negotiate::openapi_v2(headers) {
             Some(encoding) => older(documents.swagger(encoding), encoding, headers),
             None => empty(StatusCode::NOT_ACCEPTABLE),

@@ -114,6 +114,13 @@ pub(super) fn drop_what_the_type_lacks(new: &mut Object, old: &Object) {
     }
 }
 
+/// A name elsewhere has no traffic of its own that a policy could lead, whoever asks for one.
+pub(super) fn drop_policy_of_name(object: &mut Object) {
+    if kind(spec(object)) == "ExternalName" {
+        object.remove(&["spec", "internalTrafficPolicy"]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,6 +148,21 @@ mod tests {
             &json!({"type": "ExternalName", "sessionAffinity": "ClientIP",
                 "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}})
         );
+    }
+
+    #[test]
+    fn a_name_elsewhere_has_no_policy_of_traffic() {
+        let mut named = service(json!({"type": "ExternalName", "internalTrafficPolicy": "Local"}));
+        drop_policy_of_name(&mut named);
+        assert_eq!(spec(&named), &json!({"type": "ExternalName", "sessionAffinity": "None"}));
+        let mut old = service(json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"]}));
+        let mut new = old.clone();
+        new.set(&["spec", "type"], "ExternalName");
+        drop_what_the_type_lacks(&mut new, &old);
+        drop_policy_of_name(&mut new);
+        assert_eq!(spec(&new), &json!({"type": "ExternalName", "sessionAffinity": "None"}));
+        drop_policy_of_name(&mut old);
+        assert_eq!(spec(&old)["internalTrafficPolicy"], "Cluster");
     }
 
     #[test]

@@ -24,6 +24,7 @@ impl Strategy for ServiceStrategy {
 
     fn prepare_create(&self, object: &mut Object) -> Result<(), String> {
         object.0.insert("status".to_owned(), json!({"loadBalancer": {}}));
+        defaults::drop_policy_of_name(object);
         Ok(())
     }
 
@@ -35,6 +36,7 @@ impl Strategy for ServiceStrategy {
                 defaults::drop_what_the_type_lacks(new, old);
             }
         }
+        defaults::drop_policy_of_name(new);
     }
 
     fn validate_create(&self, object: &Object, faults: &mut Faults) {
