@@ -10,8 +10,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use listwatch_proto::resource::{Kind, Status, Storage};
 use serde_json::{Value, json};
 
-use super::answer;
-use super::negotiate::{self, Discovery, Encoding};
+use super::form::answer;
+use super::form::negotiate::{self, Discovery, Encoding};
 use crate::registry::Kinds;
 
 /// The verbs of a custom resource, in upstream's order.

@@ -13,7 +13,7 @@ use http::{HeaderValue, StatusCode, header};
 use listwatch_proto::go_quote::quote;
 use tokio_util::sync::CancellationToken;
 
-use super::answer;
+use super::form::answer;
 use crate::storage::Engine;
 
 /// What the checks look at.

@@ -8,10 +8,10 @@ use http::{HeaderValue, StatusCode, header};
 use listwatch_proto::resource::{Reason, Status};
 use serde_json::{Value, json};
 
-use super::answer;
-use super::finish::Long;
-use super::negotiate::{Encoding, Form, Shape};
-use super::table::{self, Carried};
+use super::form::answer;
+use super::form::finish::Long;
+use super::form::negotiate::{Encoding, Form, Shape};
+use super::form::table::{self, Carried};
 use crate::registry::{ListOptions, ListPage, Registry, RequestContext, StoredObject, Target, protobuf_write};
 
 /// A list below this size is answered in one piece, with its length.

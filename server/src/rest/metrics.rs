@@ -21,7 +21,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry as Metrics;
 
-use super::answer;
+use super::form::answer;
 use crate::registry::{Kinds, Target};
 use crate::storage::Engine;
 

@@ -8,12 +8,12 @@ use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Status;
 use serde_json::json;
 
-use super::answer;
-use super::body;
+use super::form::answer;
+use super::form::body;
+use super::form::negotiate::{self, Encoding, Form};
+use super::form::table::Carried;
 use super::list::{one, page_of};
-use super::negotiate::{self, Encoding, Form};
 use super::query::Query;
-use super::table::Carried;
 use crate::registry::{
     Deleted, FieldValidation, Patch, PatchKind, Registry, RequestContext, Target, WriteOptions, Written,
 };

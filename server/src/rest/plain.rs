@@ -8,9 +8,9 @@ use http::{Method, StatusCode};
 use listwatch_proto::resource::KINDS;
 use serde_json::json;
 
-use super::answer;
 use super::door::not_allowed;
-use super::negotiate::{self, Encoding, Route};
+use super::form::answer;
+use super::form::negotiate::{self, Encoding, Route};
 
 /// The Kubernetes release whose API is served.
 pub(crate) const KUBERNETES_VERSION: &str = "1.36.3";

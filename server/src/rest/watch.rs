@@ -17,12 +17,12 @@ use serde_json::Value;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::answer;
+use super::form::answer;
+use super::form::negotiate::{Encoding, Form, Shape};
+use super::form::table::{self, Carried};
 use super::list::{not_acceptable, table_with_row};
 use super::metrics::Counts;
-use super::negotiate::{Encoding, Form, Shape};
 use super::query::Watching;
-use super::table::{self, Carried};
 use crate::registry::{
     EventType, Registry, RegistryEvent, RegistryWatch, RequestContext, StoredObject, Target, protobuf_write,
 };

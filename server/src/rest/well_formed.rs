@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 
-use super::answer;
+use super::form::answer;
 use super::path;
 
 /// Middleware: lets through what is a request.

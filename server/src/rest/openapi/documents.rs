@@ -11,9 +11,9 @@ use listwatch_proto::resource::{KINDS, Kind};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::super::answer;
 use super::super::discovery::etag;
-use super::super::negotiate::{self, Encoding, OpenapiV2};
+use super::super::form::answer;
+use super::super::form::negotiate::{self, Encoding, OpenapiV2};
 use super::super::query::Query;
 use super::{paths, swagger, wire};
 use crate::registry::{Kinds, Registry, Words};

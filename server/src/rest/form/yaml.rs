@@ -16,18 +16,18 @@ const BYTES_MAX: usize = 8 << 20;
 
 /// A document, and what is odd about it.
 #[derive(Debug, PartialEq)]
-pub(super) struct Document {
+pub(in crate::rest) struct Document {
     /// As JSON; an empty text is null.
-    pub(super) value: Value,
+    pub(in crate::rest) value: Value,
     /// `line 7: key "a" already set in map`, for each key that stands there again.
-    pub(super) repeated: Vec<String>,
+    pub(in crate::rest) repeated: Vec<String>,
 }
 
 /// The first document of a text, in YAML 1.1 as Go reads it: `yes` and `on` are true, `0644` is octal.
 ///
 /// # Errors
 /// What is wrong with it, and where, in the words of Go's parser where there are such.
-pub(super) fn first_document(text: &[u8]) -> Result<Document, String> {
+pub(in crate::rest) fn first_document(text: &[u8]) -> Result<Document, String> {
     check_depth(text)?;
     let nothing = || Document { value: Value::Null, repeated: Vec::new() };
     let says_nothing = |line: &[u8]| matches!(line.trim_ascii(), b"" | b"---") || line.trim_ascii().starts_with(b"#");

@@ -11,7 +11,7 @@ const WIDTH: usize = 80;
 const STEP: usize = 2;
 
 /// A document.
-pub(super) fn document(value: &Value) -> String {
+pub(in crate::rest) fn document(value: &Value) -> String {
     let mut emitter = Emitter { out: String::new(), column: 0 };
     match value {
         Value::Object(map) if !map.is_empty() => emitter.mapping(map, 0, true),

@@ -13,10 +13,10 @@ use super::yaml_write;
 use crate::registry::{declared, protobuf_write};
 
 /// The media type of Kubernetes' protobuf form.
-pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+pub(in crate::rest) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// A body in one piece.
-pub(super) fn whole(code: StatusCode, encoding: Encoding, json: Bytes) -> Response {
+pub(in crate::rest) fn whole(code: StatusCode, encoding: Encoding, json: Bytes) -> Response {
     let (content_type, body) = match encoding {
         // What has no protobuf form of its own goes as JSON; clients look at what they get.
         Encoding::Json | Encoding::Protobuf => ("application/json", json),
@@ -29,7 +29,7 @@ pub(super) fn whole(code: StatusCode, encoding: Encoding, json: Bytes) -> Respon
 }
 
 /// A protobuf body in one piece.
-pub(super) fn protobuf(code: StatusCode, message: Vec<u8>) -> Response {
+pub(in crate::rest) fn protobuf(code: StatusCode, message: Vec<u8>) -> Response {
     let mut response = Response::new(Body::from(message));
     *response.status_mut() = code;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
@@ -37,14 +37,14 @@ pub(super) fn protobuf(code: StatusCode, message: Vec<u8>) -> Response {
 }
 
 /// A value in one piece.
-pub(super) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Response {
+pub(in crate::rest) fn value(code: StatusCode, encoding: Encoding, value: &Value) -> Response {
     let mut text = value.to_string();
     text.push('\n');
     whole(code, encoding, Bytes::from(text))
 }
 
 /// A Status, in the order in which kube-apiserver writes it: clients print it as it comes.
-pub(super) fn status(code: StatusCode, encoding: Encoding, status: &Value) -> Response {
+pub(in crate::rest) fn status(code: StatusCode, encoding: Encoding, status: &Value) -> Response {
     whole(code, encoding, Bytes::from(status_text(status) + "\n"))
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn status_text(status: &Value) -> String {
 }
 
 /// The answer to a request that failed.
-pub(super) fn failure(status: &Status, encoding: Encoding) -> Response {
+pub(in crate::rest) fn failure(status: &Status, encoding: Encoding) -> Response {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = match encoding {
         Encoding::Protobuf => protobuf(code, protobuf_write::write_status(status)),
@@ -67,12 +67,12 @@ pub(super) fn failure(status: &Status, encoding: Encoding) -> Response {
 }
 
 /// Plain text, as Go's HTTP server says that there is nothing.
-pub(super) fn page_not_found() -> Response {
+pub(in crate::rest) fn page_not_found() -> Response {
     plain_error(StatusCode::NOT_FOUND, "404 page not found\n".to_owned())
 }
 
 /// A failure outside the API, as Go's `http.Error` tells it.
-pub(super) fn plain_error(code: StatusCode, text: String) -> Response {
+pub(in crate::rest) fn plain_error(code: StatusCode, text: String) -> Response {
     let mut response = plain(text);
     *response.status_mut() = code;
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -80,14 +80,14 @@ pub(super) fn plain_error(code: StatusCode, text: String) -> Response {
 }
 
 /// Plain text.
-pub(super) fn plain(text: impl Into<Body>) -> Response {
+pub(in crate::rest) fn plain(text: impl Into<Body>) -> Response {
     let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 
 /// Come again in a second: more is asked than is worked on at a time.
-pub(super) fn too_many_requests() -> Response {
+pub(in crate::rest) fn too_many_requests() -> Response {
     let text = "Too many requests, please try again later.\n".to_owned();
     let mut response = plain_error(StatusCode::TOO_MANY_REQUESTS, text);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -95,7 +95,7 @@ pub(super) fn too_many_requests() -> Response {
 }
 
 /// The words of kube-apiserver for `/api/v1/watch` with nothing behind it, which its filters do not understand.
-pub(super) fn prefix_of_nothing(uri: &Uri) -> Response {
+pub(in crate::rest) fn prefix_of_nothing(uri: &Uri) -> Response {
     let why = "failed to create RequestInfo: unable to determine kind and namespace from url";
     let text = format!("Internal Server Error: {}: {why}, {uri}\n", quote(&uri.to_string()));
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
@@ -103,14 +103,14 @@ pub(super) fn prefix_of_nothing(uri: &Uri) -> Response {
 }
 
 /// Nothing may be kept by those between server and client, but what says so itself.
-pub(super) async fn uncached(mut response: Response) -> Response {
+pub(in crate::rest) async fn uncached(mut response: Response) -> Response {
     let caching = HeaderValue::from_static("no-cache, private");
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(caching);
     response
 }
 
 /// Adds what a person should be told.
-pub(super) fn warn(response: &mut Response, warnings: &[String]) {
+pub(in crate::rest) fn warn(response: &mut Response, warnings: &[String]) {
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         // A text that is no header value is dropped, as upstream does.
@@ -121,7 +121,7 @@ pub(super) fn warn(response: &mut Response, warnings: &[String]) {
 }
 
 /// Adds what a person should be told before all else.
-pub(super) fn warn_first(response: &mut Response, warning: &str) {
+pub(in crate::rest) fn warn_first(response: &mut Response, warning: &str) {
     let others: Vec<HeaderValue> = response.headers().get_all(header::WARNING).iter().cloned().collect();
     response.headers_mut().remove(header::WARNING);
     warn(response, &[warning.to_owned()]);

@@ -14,8 +14,8 @@ use serde_json::Value;
 use crate::registry::{DeleteOptions, PatchKind, Registry};
 
 use super::media_type;
-use super::query::Query;
 use super::yaml;
+use crate::rest::query::Query;
 use crate::transport::{BODY_SILENCE_MAX, BODY_TIME_MAX};
 
 /// The largest body (Kubernetes 1.36: 3 MiB).
@@ -25,7 +25,7 @@ const BODY_BYTES_MAX: usize = 3 << 20;
 ///
 /// # Errors
 /// `RequestEntityTooLarge`, or `BadRequest` when the client stops in the middle.
-pub(super) async fn bytes(request: Request) -> Result<Bytes, Status> {
+pub(in crate::rest) async fn bytes(request: Request) -> Result<Bytes, Status> {
     read(request.into_body()).await
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn bytes(request: Request) -> Result<Bytes, Status> {
 ///
 /// # Errors
 /// As [`bytes`].
-pub(super) async fn whole(request: Request) -> Result<Request, Status> {
+pub(in crate::rest) async fn whole(request: Request) -> Result<Request, Status> {
     if request.body().is_end_stream() {
         return Ok(request);
     }
@@ -88,7 +88,11 @@ fn too_slow(limit: Duration) -> Status {
 ///
 /// # Errors
 /// `UnsupportedMediaType`; `BadRequest` for YAML that is none.
-pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> Result<(Bytes, Vec<String>), Status> {
+pub(in crate::rest) fn object(
+    kind: &'static Kind,
+    headers: &HeaderMap,
+    bytes: Bytes,
+) -> Result<(Bytes, Vec<String>), Status> {
     match media_type::of(headers).as_deref() {
         Some("application/json") => Ok((bytes, Vec::new())),
         Some("application/yaml") => {
@@ -111,7 +115,7 @@ pub(super) fn object(kind: &'static Kind, headers: &HeaderMap, bytes: Bytes) -> 
 ///
 /// # Errors
 /// `UnsupportedMediaType`.
-pub(super) fn patch_kind(kind: &'static Kind, headers: &HeaderMap) -> Result<PatchKind, Status> {
+pub(in crate::rest) fn patch_kind(kind: &'static Kind, headers: &HeaderMap) -> Result<PatchKind, Status> {
     match media_type::word(headers) {
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/merge-patch+json" => Ok(PatchKind::Merge),
@@ -141,7 +145,7 @@ const PATCHES: [&str; 4] = [
 ///
 /// # Errors
 /// `UnsupportedMediaType`, in the router's words.
-pub(super) fn check_routed_patch(headers: &HeaderMap) -> Result<(), Status> {
+pub(in crate::rest) fn check_routed_patch(headers: &HeaderMap) -> Result<(), Status> {
     let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut named = text.split(',').map(|one| one.split(';').next().unwrap_or_default().trim_matches(' '));
     if named.any(|name| PATCHES.contains(&name)) {
@@ -154,7 +158,7 @@ pub(super) fn check_routed_patch(headers: &HeaderMap) -> Result<(), Status> {
 ///
 /// # Errors
 /// `BadRequest`.
-pub(super) fn configuration(bytes: &[u8]) -> Result<(Bytes, Vec<String>), Status> {
+pub(in crate::rest) fn configuration(bytes: &[u8]) -> Result<(Bytes, Vec<String>), Status> {
     let refused =
         |why: String| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {why}"));
     let document = read_yaml(bytes).map_err(refused)?;
@@ -177,7 +181,7 @@ fn json_of(value: Value) -> Bytes {
 ///
 /// # Errors
 /// `BadRequest` for a body that is no `DeleteOptions`, `Invalid` for one that asks what cannot be.
-pub(super) fn delete_options(
+pub(in crate::rest) fn delete_options(
     kind: &'static Kind,
     headers: &HeaderMap,
     bytes: Bytes,

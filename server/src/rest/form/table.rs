@@ -8,7 +8,7 @@ use crate::registry::{Cell, Registry, StoredObject};
 
 /// What a row carries of its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Carried {
+pub(in crate::rest) enum Carried {
     /// Nothing.
     None,
     /// Its metadata.
@@ -22,7 +22,7 @@ impl Carried {
     ///
     /// # Errors
     /// `BadRequest` for another word.
-    pub(super) fn read(word: &str) -> Result<Carried, Status> {
+    pub(in crate::rest) fn read(word: &str) -> Result<Carried, Status> {
         match word {
             "" | "Metadata" => Ok(Carried::Metadata),
             "Object" => Ok(Carried::Object),
@@ -37,12 +37,12 @@ impl Carried {
 }
 
 /// `columnDefinitions`.
-pub(super) fn columns(registry: &Registry, kind: &'static Kind) -> Value {
+pub(in crate::rest) fn columns(registry: &Registry, kind: &'static Kind) -> Value {
     shown(registry.columns(kind))
 }
 
 /// Columns as `columnDefinitions`.
-pub(super) fn shown(columns: &[crate::registry::Column]) -> Value {
+pub(in crate::rest) fn shown(columns: &[crate::registry::Column]) -> Value {
     let column = |c: &crate::registry::Column| {
         json!({
             "name": c.name, "type": c.data_type, "format": c.format, "description": c.description, "priority": c.priority,
@@ -52,7 +52,7 @@ pub(super) fn shown(columns: &[crate::registry::Column]) -> Value {
 }
 
 /// One of `rows`, as text.
-pub(super) fn row(registry: &Registry, object: &StoredObject, carried: Carried, version: &str) -> String {
+pub(in crate::rest) fn row(registry: &Registry, object: &StoredObject, carried: Carried, version: &str) -> String {
     let cells: Vec<Value> = registry
         .row(object)
         .into_iter()
@@ -72,7 +72,7 @@ pub(super) fn row(registry: &Registry, object: &StoredObject, carried: Carried, 
 }
 
 /// `PartialObjectMetadata` in the version that was asked for.
-pub(super) fn metadata(object: &StoredObject, version: &str) -> bytes::Bytes {
+pub(in crate::rest) fn metadata(object: &StoredObject, version: &str) -> bytes::Bytes {
     let json = object.metadata_json();
     if version == "v1" {
         return json;
@@ -82,7 +82,7 @@ pub(super) fn metadata(object: &StoredObject, version: &str) -> bytes::Bytes {
 }
 
 /// A table without rows, of one event of a watch. Columns stand in the first only.
-pub(super) fn empty(columns: Option<&Value>, version: &str, revision: i64) -> Value {
+pub(in crate::rest) fn empty(columns: Option<&Value>, version: &str, revision: i64) -> Value {
     json!({
         "kind": "Table", "apiVersion": format!("meta.k8s.io/{version}"),
         "metadata": {"resourceVersion": revision.to_string()}, "columnDefinitions": columns, "rows": [],

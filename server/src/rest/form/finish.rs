@@ -16,7 +16,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body as _;
 
 use super::pretty::Layout;
-use super::query::Query;
+use crate::rest::query::Query;
 
 /// An answer below this size is not worth the time of compressing it.
 const GZIP_BYTES_MIN: u64 = 128 << 10;
@@ -25,18 +25,18 @@ const GZIP_LEVEL: u32 = 1;
 
 /// Put into the extensions of an answer that is written piece by piece and has an end: a long list, not a watch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Long;
+pub(in crate::rest) struct Long;
 
 /// What a client wants of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wants {
+pub(in crate::rest) struct Wants {
     pretty: bool,
     gzip: bool,
 }
 
 impl Wants {
     /// Reads a request.
-    pub(super) fn of(headers: &HeaderMap, query: &str) -> Wants {
+    pub(in crate::rest) fn of(headers: &HeaderMap, query: &str) -> Wants {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).unwrap_or_default();
         let gzip = text(header::ACCEPT_ENCODING).split(',').any(|one| one.trim() == "gzip");
         let agent = text(header::USER_AGENT);
@@ -52,13 +52,13 @@ impl Wants {
 
 impl Wants {
     /// Whether the bytes go as they are.
-    pub(super) fn is_plain(self) -> bool {
+    pub(in crate::rest) fn is_plain(self) -> bool {
         !self.pretty && !self.gzip
     }
 }
 
 /// The answer as the client wants it.
-pub(super) async fn finish(mut response: Response, wants: Wants) -> Response {
+pub(in crate::rest) async fn finish(mut response: Response, wants: Wants) -> Response {
     let is_long = response.extensions_mut().remove::<Long>().is_some();
     let size = response.body().size_hint().exact();
     let is_json = response

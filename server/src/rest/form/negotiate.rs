@@ -8,7 +8,7 @@ use listwatch_proto::resource::{Reason, Status};
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(in crate::rest) enum Encoding {
     /// `application/json`.
     Json,
     /// `application/yaml`.
@@ -19,7 +19,7 @@ pub(super) enum Encoding {
 
 /// What is shown of the objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(in crate::rest) enum Shape {
     /// They themselves.
     Object,
     /// Rows of columns.
@@ -32,13 +32,13 @@ pub(super) enum Shape {
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Form {
+pub(in crate::rest) struct Form {
     /// How it is written.
-    pub(super) encoding: Encoding,
+    pub(in crate::rest) encoding: Encoding,
     /// What is shown.
-    pub(super) shape: Shape,
+    pub(in crate::rest) shape: Shape,
     /// Of a shape other than the object: `v1` or `v1beta1` of `meta.k8s.io`.
-    pub(super) version: &'static str,
+    pub(in crate::rest) version: &'static str,
 }
 
 /// So many of a header's media types are put into order: no client names more, and each is compared with all before it.
@@ -154,7 +154,7 @@ fn accept(headers: &HeaderMap) -> &str {
 
 /// What a route of kube-apiserver answers in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Route {
+pub(in crate::rest) enum Route {
     /// Objects.
     Object,
     /// Collections, which may be watched.
@@ -185,7 +185,7 @@ impl Route {
 ///
 /// # Errors
 /// `NotAcceptable`, in the router's words.
-pub(super) fn routed(headers: &HeaderMap, route: Route) -> Result<(), Status> {
+pub(in crate::rest) fn routed(headers: &HeaderMap, route: Route) -> Result<(), Status> {
     let produces = route.produces();
     let mut named = accept(headers).split(',').map(|one| one.split(';').next().unwrap_or_default().trim_matches(' '));
     if named.any(|name| name == "*/*" || produces.contains(&name)) {
@@ -199,7 +199,7 @@ pub(super) fn routed(headers: &HeaderMap, route: Route) -> Result<(), Status> {
 ///
 /// # Errors
 /// `NotAcceptable` if there is none that client and server both know.
-pub(super) fn form_of(headers: &HeaderMap, has_protobuf: impl Fn() -> bool) -> Result<Form, NotAcceptable> {
+pub(in crate::rest) fn form_of(headers: &HeaderMap, has_protobuf: impl Fn() -> bool) -> Result<Form, NotAcceptable> {
     for one in accepted(accept(headers)) {
         for encoding in one.encodings().iter().copied().filter(|encoding| one.is_served_by(*encoding)) {
             let Some(into) = one.into else {
@@ -233,19 +233,19 @@ pub(super) fn form_of(headers: &HeaderMap, has_protobuf: impl Fn() -> bool) -> R
 ///
 /// # Errors
 /// As [`form_of`].
-pub(super) fn plain(headers: &HeaderMap) -> Result<Encoding, NotAcceptable> {
+pub(in crate::rest) fn plain(headers: &HeaderMap) -> Result<Encoding, NotAcceptable> {
     let mut all = accepted(accept(headers)).filter(|one| one.into.is_none());
     all.find_map(|one| one.encoding()).ok_or(NotAcceptable)
 }
 
 /// How a failure is written: as it is asked for, whatever an object should have been turned into.
-pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
+pub(in crate::rest) fn encoding(headers: &HeaderMap) -> Encoding {
     plain(headers).unwrap_or(Encoding::Json)
 }
 
 /// What of discovery is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Discovery {
+pub(in crate::rest) enum Discovery {
     /// All groups in one document, `apidiscovery.k8s.io/v2`.
     Aggregated,
     /// One document a group version.
@@ -256,7 +256,7 @@ pub(super) enum Discovery {
 ///
 /// # Errors
 /// As [`form_of`].
-pub(super) fn discovery(headers: &HeaderMap) -> Result<Discovery, NotAcceptable> {
+pub(in crate::rest) fn discovery(headers: &HeaderMap) -> Result<Discovery, NotAcceptable> {
     for one in accepted(accept(headers)) {
         let Some(encoding) = one.encoding() else { continue };
         match one.into {
@@ -272,13 +272,13 @@ pub(super) fn discovery(headers: &HeaderMap) -> Result<Discovery, NotAcceptable>
 
 /// The encodings of OpenAPI v2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OpenapiV2 {
+pub(in crate::rest) enum OpenapiV2 {
     Json,
     Protobuf,
 }
 
 /// The encoding of OpenAPI v2 that a client reads; `None` = none.
-pub(super) fn openapi_v2(headers: &HeaderMap) -> Option<OpenapiV2> {
+pub(in crate::rest) fn openapi_v2(headers: &HeaderMap) -> Option<OpenapiV2> {
     accepted(accept(headers)).find_map(|one| match one.media_type {
         ("*" | "application", "*") | ("application", "json") => Some(OpenapiV2::Json),
         (
@@ -291,7 +291,7 @@ pub(super) fn openapi_v2(headers: &HeaderMap) -> Option<OpenapiV2> {
 
 /// There is no form that both know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotAcceptable;
+pub(in crate::rest) struct NotAcceptable;
 
 impl From<NotAcceptable> for Status {
     fn from(_: NotAcceptable) -> Status {

@@ -4,7 +4,7 @@
 
 /// How far the text has come.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
+pub(in crate::rest) struct Layout {
     depth: usize,
     in_string: bool,
     /// The byte before was a backslash in a string.
@@ -15,7 +15,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// The same text, laid out. The pieces together must be JSON.
-    pub(super) fn of(&mut self, piece: &[u8]) -> Vec<u8> {
+    pub(in crate::rest) fn of(&mut self, piece: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(piece.len() * 2);
         for &byte in piece {
             self.put(&mut out, byte);

@@ -4,7 +4,7 @@
 use http::{HeaderMap, header};
 
 /// The type and form of what is sent, in small letters; nothing said is JSON. `None` for what names none.
-pub(super) fn of(headers: &HeaderMap) -> Option<String> {
+pub(in crate::rest) fn of(headers: &HeaderMap) -> Option<String> {
     match headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?")) {
         None | Some("") => Some("application/json".to_owned()),
         Some(text) => parse(text),
@@ -12,7 +12,7 @@ pub(super) fn of(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The text of the header up to its first semicolon, as the router of upstream compares it.
-pub(super) fn word(headers: &HeaderMap) -> &str {
+pub(in crate::rest) fn word(headers: &HeaderMap) -> &str {
     let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     text.split(';').next().unwrap_or_default()
 }
