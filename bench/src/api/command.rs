@@ -61,11 +61,16 @@ impl ApiArgs {
                 servers => self.tell(*load, &servers[0])?,
             }
         }
+        let mut is_whole = true;
         for scene in &self.scenes {
             for server in &servers {
-                println!("{scene:?}, {}: {}", server.name, scene.play(server).await?);
+                let told = scene.play(server).await;
+                is_whole &= told.is_ok();
+                println!("{scene:?}, {}: {}", server.name, told.unwrap_or_else(|error| format!("failed: {error:#}")));
             }
         }
+        // One that failed is no reason to keep back what the others have told.
+        anyhow::ensure!(is_whole, "a scene failed");
         Ok(())
     }
 

@@ -131,7 +131,9 @@ async fn write_steadily(mut connection: Connection, first: u64, over: Arc<Atomic
     Ok(number)
 }
 
-/// The list is whole when its bookmark has come, and the watch that follows must stay up.
+/// The list is whole when its bookmark has come. A server may end a stream at any time (kube-apiserver does when a
+/// watcher lags by more than about a hundred events); it is then taken up as client-go does: a list that was not whole
+/// begins anew, a watch goes on where it was.
 async fn stream(server: &ApiServer) -> anyhow::Result<String> {
     let over = Arc::new(AtomicBool::new(false));
     let mut writers = JoinSet::new();
@@ -139,41 +141,120 @@ async fn stream(server: &ApiServer) -> anyhow::Result<String> {
         writers.spawn(write_steadily(Connection::open(server).await?, writer, Arc::clone(&over)));
     }
     let before = server.resident()?;
-    let mut connection = Connection::open(server).await?;
-    let path = format!(
-        "{FILLED}?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=60"
-    );
-    let begin = Instant::now();
-    let answer = connection.begin(Method::GET, &path, "application/json", Bytes::new()).await?;
-    let mut lines = Lines::of(answer).await?;
-    let (mut initial, mut listed) = (0_u64, None);
-    let mut later = 0_u64;
-    while listed.is_none_or(|at: Duration| begin.elapsed() < at + SCENE_TIME) {
-        let line = tokio::time::timeout(LIMIT, lines.next()).await??.context("the stream has ended")?;
-        if line.starts_with(br#"{"type":"BOOKMARK""#) {
-            if listed.is_none() {
-                listed = Some(begin.elapsed());
-            }
-        } else if listed.is_none() {
-            initial += 1;
-        } else {
-            later += 1;
-        }
-    }
-    let (listed, held) = (listed.context("a bookmark")?, server.resident()?);
+    let heard = Streamed::hear(server).await?;
+    let held = server.resident()?;
     over.store(true, Ordering::Relaxed);
     let mut written = 0;
     while let Some(done) = writers.join_next().await {
         written += done??;
     }
-    anyhow::ensure!(initial >= OBJECTS, "{initial} of {OBJECTS} objects came");
-    Ok(format!(
-        "{initial} events and the bookmark after {:.0} ms; {later} changes in the {} s after; {written} written; memory {} → {} MiB",
-        listed.as_secs_f64() * 1000.0,
-        SCENE_TIME.as_secs(),
-        before >> 20,
-        held >> 20
-    ))
+    Ok(format!("{heard}; {written} written; memory {} → {} MiB", before >> 20, held >> 20))
+}
+
+/// What a client hears that streams a list and watches on.
+#[derive(Debug, Default)]
+struct Streamed {
+    /// From the first request to the bookmark of a whole list; `None` = there was none within the limit.
+    listed: Option<Duration>,
+    /// Events before that bookmark, in the stream that had it.
+    initial: u64,
+    /// Streams that the server ended before their list was whole.
+    cut_short: u64,
+    /// Changes in the time after the list.
+    later: u64,
+    /// Watches that the server ended in that time.
+    resumed: u64,
+}
+
+impl Streamed {
+    /// Streams until the list is whole, and then for the time of a scene.
+    async fn hear(server: &ApiServer) -> anyhow::Result<Streamed> {
+        let begin = Instant::now();
+        let mut heard = Streamed::default();
+        // Of the last event after the list.
+        let mut last = Vec::new();
+        while heard.lasts(begin) {
+            let from = match revision_of(&last) {
+                Some(revision) => format!("resourceVersion={revision}"),
+                None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan".to_owned(),
+            };
+            let path = format!("{FILLED}?watch=true&{from}&allowWatchBookmarks=true&timeoutSeconds=60");
+            let mut connection = Connection::open(server).await?;
+            let answer = connection.begin(Method::GET, &path, "application/json", Bytes::new()).await?;
+            let mut lines = Lines::of(answer).await?;
+            let mut initial = 0;
+            while heard.lasts(begin) {
+                // A stream that is reset has ended like any other.
+                let Ok(Some(line)) = tokio::time::timeout(LIMIT, lines.next()).await?.or(anyhow::Ok(None)) else {
+                    match heard.listed {
+                        None => heard.cut_short += 1,
+                        Some(_) => heard.resumed += 1,
+                    }
+                    break;
+                };
+                match (heard.listed, line) {
+                    (_, line) if line.starts_with(br#"{"type":"ERROR""#) => {
+                        anyhow::bail!("{}", String::from_utf8_lossy(line))
+                    }
+                    (None, line) if line.starts_with(br#"{"type":"BOOKMARK""#) => {
+                        anyhow::ensure!(initial >= OBJECTS, "{initial} of {OBJECTS} objects came");
+                        (heard.listed, heard.initial) = (Some(begin.elapsed()), initial);
+                        line.clone_into(&mut last);
+                    }
+                    (None, _) => initial += 1,
+                    (Some(_), line) => {
+                        heard.later += u64::from(!line.starts_with(br#"{"type":"BOOKMARK""#));
+                        line.clone_into(&mut last);
+                    }
+                }
+            }
+        }
+        Ok(heard)
+    }
+
+    fn lasts(&self, begin: Instant) -> bool {
+        begin.elapsed() < self.listed.map_or(LIMIT, |listed| listed + SCENE_TIME)
+    }
+}
+
+impl std::fmt::Display for Streamed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Streamed { listed, initial, cut_short, later, resumed } = self;
+        match listed {
+            Some(at) => write!(f, "{initial} events and the bookmark after {:.0} ms", at.as_secs_f64() * 1000.0)?,
+            None => write!(f, "no whole list after {} s", LIMIT.as_secs())?,
+        }
+        write!(f, " (streams that the server ended before that: {cut_short}); {later} changes in the ")?;
+        write!(f, "{} s after (watches ended: {resumed})", SCENE_TIME.as_secs())
+    }
+}
+
+/// The resourceVersion of the object in a line of a watch.
+fn revision_of(line: &[u8]) -> Option<String> {
+    let event: Value = serde_json::from_slice(line).ok()?;
+    Some(event["object"]["metadata"]["resourceVersion"].as_str()?.to_owned())
+}
+
+/// Hears of the pods of one node for as long as it is let: when the last event came, in microseconds. A watch that the
+/// server ends is taken up where it was.
+async fn hear(
+    mut connection: Connection,
+    path: String,
+    mut lines: Lines,
+    heard: impl Fn() -> anyhow::Result<()>,
+    ended: Arc<AtomicU64>,
+) -> anyhow::Result<()> {
+    let mut last = Vec::new();
+    loop {
+        while let Ok(Some(line)) = lines.next().await {
+            heard()?;
+            line.clone_into(&mut last);
+        }
+        ended.fetch_add(1, Ordering::Relaxed);
+        let from = revision_of(&last).unwrap_or_else(|| "0".to_owned());
+        let path = format!("{path}&resourceVersion={from}");
+        lines = Lines::of(connection.begin(Method::GET, &path, "application/json", Bytes::new()).await?).await?;
+    }
 }
 
 /// Pods are made already bound, each to one node; its watcher alone hears of it.
@@ -182,23 +263,22 @@ async fn watchers(server: &ApiServer) -> anyhow::Result<String> {
     let started = Instant::now();
     let mut watching = JoinSet::new();
     let heard: Arc<[AtomicU64]> = (0..WATCHERS).map(|_| AtomicU64::new(0)).collect();
+    let ended = Arc::new(AtomicU64::new(0));
     let mut connection = Connection::open(server).await?;
     for watcher in 0..WATCHERS {
         if watcher % WATCHES_PER_CONNECTION == 0 {
             connection = Connection::open(server).await?;
         }
-        let path = format!(
-            "{SCENE}/pods?watch=true&fieldSelector=spec.nodeName%3Dn{watcher}&resourceVersion=0&timeoutSeconds=300"
-        );
-        let answer = connection.begin(Method::GET, &path, "application/json", Bytes::new()).await?;
-        let (mut lines, heard) = (Lines::of(answer).await?, Arc::clone(&heard));
-        watching.spawn(async move {
-            while lines.next().await?.is_some() {
-                let now = u64::try_from(started.elapsed().as_micros())?;
-                heard[watcher].store(now.max(1), Ordering::Release);
-            }
+        let path = format!("{SCENE}/pods?watch=true&fieldSelector=spec.nodeName%3Dn{watcher}&timeoutSeconds=300");
+        let first = format!("{path}&resourceVersion=0");
+        let answer = connection.begin(Method::GET, &first, "application/json", Bytes::new()).await?;
+        let (lines, heard) = (Lines::of(answer).await?, Arc::clone(&heard));
+        let note = move || {
+            let now = u64::try_from(started.elapsed().as_micros())?;
+            heard[watcher].store(now.max(1), Ordering::Release);
             anyhow::Ok(())
-        });
+        };
+        watching.spawn(hear(connection.clone(), path, lines, note, Arc::clone(&ended)));
     }
     let held = server.resident()?;
     let mut writer = Connection::open(server).await?;
@@ -230,16 +310,44 @@ async fn watchers(server: &ApiServer) -> anyhow::Result<String> {
     let quantile = |share: f64| latencies[((latencies.len() - 1) as f64 * share) as usize] as f64 / 1000.0;
     watching.abort_all();
     Ok(format!(
-        "p50 {:.2} ms, p99 {:.2} ms from the answer to the watcher; server CPU {:.0} µs a pod; {} watchers take {} MiB",
+        "p50 {:.2} ms, p99 {:.2} ms from the answer to the watcher; server CPU {:.0} µs a pod; {} watchers take {} MiB; \
+         watches ended by the server: {}",
         quantile(0.5),
         quantile(0.99),
         cpu.as_secs_f64() * 1e6 / WATCHERS as f64,
         WATCHERS,
-        held.saturating_sub(before) >> 20
+        held.saturating_sub(before) >> 20,
+        ended.load(Ordering::Relaxed)
     ))
 }
 
 fn unique(name: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     format!("{name}-{}", now.as_millis())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_goes_on_behind_its_last_event() {
+        let line = br#"{"type":"BOOKMARK","object":{"kind":"ConfigMap","metadata":{"resourceVersion":"17"}}}"#;
+        assert_eq!(revision_of(line).as_deref(), Some("17"));
+        assert_eq!(revision_of(b""), None);
+        assert_eq!(revision_of(br#"{"type":"ADDED","object":{"metadata":{}}}"#), None);
+    }
+
+    #[test]
+    fn streams_that_ended_are_told() {
+        let heard = Streamed { cut_short: 3, ..Streamed::default() };
+        assert!(heard.to_string().contains("no whole list after 60 s (streams that the server ended before that: 3)"));
+        let heard =
+            Streamed { listed: Some(Duration::from_millis(70)), initial: 19_000, later: 5, resumed: 1, ..heard };
+        assert_eq!(
+            heard.to_string(),
+            "19000 events and the bookmark after 70 ms (streams that the server ended before that: 3); 5 changes in the \
+             5 s after (watches ended: 1)"
+        );
+    }
 }
