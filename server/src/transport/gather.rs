@@ -7,7 +7,7 @@
 //! Invariants: nothing waits here while the task sleeps, but for room in the socket; what is not HTTP/2 (and may be taken
 //! over by another task) passes unchanged; an idle connection holds no more than [`KEPT_BYTES_MAX`].
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -59,42 +59,33 @@ pub(super) fn gather<S>(stream: S, patience: Duration) -> (Gathered<S>, Gatherer
     (Gathered { shared: shared.clone() }, Gatherer { shared, patience })
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Gatherer<S> {
-    /// Does the work of the connection over the stream; whenever that comes to rest, writes out what it has left.
+impl<S: AsyncWrite + Unpin> Gatherer<S> {
+    /// Looks whether the client has said what it speaks; the alarm goes when it has not in time.
     ///
     /// # Errors
-    /// As the work; `TimedOut` for a client that does not say what it speaks: nothing else waits for that with a limit.
-    pub(super) async fn run<T, E: From<io::Error>>(
-        &self,
-        mut connection: Pin<&mut impl Future<Output = Result<T, E>>>,
-    ) -> Result<T, E> {
-        let mut alarm = std::pin::pin!(None::<Sleep>);
-        poll_fn(|context| {
-            loop {
-                let polled = connection.as_mut().poll(context);
-                let mut shared = self.shared.lock();
-                if shared.gathers.is_none() && polled.is_pending() {
-                    if alarm.is_none() {
-                        alarm.set(Some(tokio::time::sleep(self.patience)));
-                    }
-                    if alarm.as_mut().as_pin_mut().is_some_and(|alarm| alarm.poll(context).is_ready()) {
-                        return Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut).into()));
-                    }
-                } else if alarm.is_some() {
-                    alarm.set(None);
-                }
-                let drained = shared.drain(context);
-                match (polled, drained) {
-                    // The last words of a connection that broke off go if they can go without waiting.
-                    (Poll::Ready(ended), _) => return Poll::Ready(ended),
-                    (Poll::Pending, Poll::Ready(Err(error))) => return Poll::Ready(Err(error.into())),
-                    // There is room again, of which nobody else will tell the writer that was held up.
-                    (Poll::Pending, Poll::Ready(Ok(()))) if std::mem::take(&mut shared.held_up) => {}
-                    (Poll::Pending, _) => return Poll::Pending,
-                }
+    /// `TimedOut`: nothing else waits for that with a limit.
+    pub(super) fn heed(&self, mut alarm: Pin<&mut Option<Sleep>>, context: &mut Context<'_>) -> io::Result<()> {
+        if self.shared.lock().gathers.is_some() {
+            if alarm.is_some() {
+                alarm.set(None);
             }
-        })
-        .await
+            return Ok(());
+        }
+        if alarm.is_none() {
+            alarm.set(Some(tokio::time::sleep(self.patience)));
+        }
+        match alarm.as_pin_mut().is_some_and(|alarm| alarm.poll(context).is_ready()) {
+            true => Err(io::ErrorKind::TimedOut.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes out what was gathered, once the work of the connection has come to rest. Whether there is room again of
+    /// which nobody else will tell the writer that was held up.
+    pub(super) fn drain(&self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let mut shared = self.shared.lock();
+        ready!(shared.drain(context))?;
+        Poll::Ready(Ok(std::mem::take(&mut shared.held_up)))
     }
 }
 
@@ -208,7 +199,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::turn::Turns;
     use super::*;
+    use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// What the other end gets in each write.
@@ -271,7 +264,7 @@ mod tests {
             assert_eq!(lengths(&shared), [300, GATHERED_BYTES_MAX]);
             stream.shutdown().await
         };
-        gatherer.run(std::pin::pin!(work)).await.expect("done");
+        Turns::default().run(&gatherer, std::pin::pin!(work)).await.expect("done");
         assert_eq!(lengths(&gatherer.shared), [300, GATHERED_BYTES_MAX, 100_000 - GATHERED_BYTES_MAX]);
         assert!(shared.lock().out.capacity() <= KEPT_BYTES_MAX);
     }
@@ -301,7 +294,7 @@ mod tests {
             shared.lock().stream.is_full = false;
             polled
         }));
-        gatherer.run(work).await.expect("written");
+        Turns::default().run(&gatherer, work).await.expect("written");
         assert_eq!(lengths(&gatherer.shared).iter().sum::<usize>(), 100_000);
     }
 
@@ -326,7 +319,8 @@ mod tests {
                 }
                 std::future::pending::<io::Result<()>>().await
             });
-            let ended = tokio::time::timeout(Duration::from_millis(500), gatherer.run(work)).await;
+            let turns = Turns::default();
+            let ended = tokio::time::timeout(Duration::from_millis(500), turns.run(&gatherer, work)).await;
             // A request over HTTP/1.1 has begun; its head has a limit of its own.
             let expected = (said != b"G").then_some(io::ErrorKind::TimedOut);
             assert_eq!(ended.ok().map(|ended| ended.expect_err("ended").kind()), expected);

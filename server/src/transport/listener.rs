@@ -9,7 +9,7 @@ use axum::body::Body;
 use http::header::CONTENT_TYPE;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,6 +22,7 @@ use super::authority::Lenient;
 use super::deadline::{deadline, within};
 use super::gather::gather;
 use super::timely::Timely;
+use super::turn::Turns;
 use super::{Answer, Peer, PeerIdentity, Served, StreamingMethods, Tls, port_owner};
 
 /// How the media type of every request over gRPC begins.
@@ -252,11 +253,16 @@ impl Connection {
     {
         let (stream, gatherer) = gather(stream, HANDSHAKE_MAX);
         let (served, streaming) = (self.served.clone(), self.streaming.clone());
+        let turns = Turns::default();
+        let begun = turns.clone();
         let service = service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
+            if !request.method().is_safe() {
+                begun.next_may_block();
+            }
             call(&served, &streaming, request)
         });
-        let mut builder = auto::Builder::new(TokioExecutor::new());
+        let mut builder = auto::Builder::new(turns.clone());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(H1_BUFFER_BYTES_MAX);
         builder
             .http2()
@@ -269,10 +275,10 @@ impl Connection {
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
-            ended = gatherer.run(connection.as_mut()) => ended,
+            ended = turns.run(&gatherer, connection.as_mut()) => ended,
             () = self.drain.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                gatherer.run(connection.as_mut()).await
+                turns.run(&gatherer, connection.as_mut()).await
             }
         };
         if let Err(error) = ended {

@@ -14,6 +14,7 @@ mod port_owner;
 mod served;
 mod timely;
 mod tls;
+mod turn;
 
 pub use descriptors::connections_max;
 pub(crate) use expiring::expiring;
