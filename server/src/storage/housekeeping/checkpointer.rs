@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 
 use super::backlog::{Backlog, Call};
@@ -34,6 +35,10 @@ const FLOOR_KEYS_MAX: usize = 64 << 10;
 
 /// Keys looked at under one hold of the store's lock.
 const LOCK_KEYS_MAX: usize = 256;
+
+/// Records that are read at a time: keys that follow one another have often been written one after the other, and are then
+/// read with few calls. With the usual sizes some hundred KiB.
+const READ_KEYS_MAX: usize = 256;
 
 /// Between two batches the thread rests this long, so that commits and readers come in between.
 const REST: Duration = Duration::from_millis(1);
@@ -299,10 +304,13 @@ impl Work {
         let Parts { writer, segments, backlog, .. } = &mut self.parts;
         let mut checkpoint = writer.checkpoint()?;
         let mut batches = 0;
-        for changed in &slice.changed {
-            let record = read_key_record(segments, changed.location)?;
-            checkpoint.put(as_state(&record))?;
-            rest(&mut batches, checkpoint.batches(), backlog)?;
+        for changed in slice.changed.chunks(READ_KEYS_MAX) {
+            let places: Vec<Location> = changed.iter().map(|changed| changed.location).collect();
+            for (bytes, place) in segments.read_records(&places)?.iter().zip(places) {
+                let record = key_record(bytes, place)?;
+                checkpoint.put(as_state(&record))?;
+                rest(&mut batches, checkpoint.batches(), backlog)?;
+            }
         }
         if slice.last {
             for (id, lease) in &stand.leases {
@@ -445,8 +453,11 @@ fn damaged(frame: &FrameView, reason: &str) -> Error {
 }
 
 fn read_key_record(segments: &Segments, location: Location) -> Result<KeyRecord, Error> {
-    let bytes = segments.read_record(location)?;
-    match LogRecord::decode(&bytes) {
+    key_record(&segments.read_record(location)?, location)
+}
+
+fn key_record(bytes: &Bytes, location: Location) -> Result<KeyRecord, Error> {
+    match LogRecord::decode(bytes) {
         Ok((LogRecord::Key(record), _)) => Ok(record),
         Ok(_) => Err(Error::Damaged {
             segment: u64::from(location.segment),

@@ -20,9 +20,12 @@ pub mod recover;
 
 mod keeper;
 
+mod runs;
+
 pub use append::{Appender, LogOptions};
 pub use frame::FrameBuilder;
 pub use read::{Cursor, FrameView};
 pub use record::{KeyRecord, LogRecord};
 pub use recover::{Recovered, open};
+pub(in crate::storage) use runs::runs;
 pub use segment::{Location, Segment, SegmentId, Segments};

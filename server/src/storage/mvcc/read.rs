@@ -13,8 +13,8 @@ use parking_lot::RwLock;
 
 use super::key_index::{KeyEntry, SEGMENT_BASE, SEGMENT_CURRENT, Version};
 use super::store::Store;
-use crate::storage::log::Segments;
 use crate::storage::log::record::{self, KeyParts};
+use crate::storage::log::{Location, Segments, runs};
 use crate::storage::revision::Place;
 use crate::storage::state::{RecordKind, StateReader, StateRecord};
 use crate::storage::watch::Floor;
@@ -24,10 +24,6 @@ use crate::storage::{Error, KeyRange, KeyValue, RangeOp, RangeResult, SortOrder,
 const STEP_KEYS: usize = 4096;
 /// So few values are read one by one.
 const PREFETCH_MIN: usize = 16;
-/// Records with at most so much between them are read together: reading on is cheaper than another call.
-const RUN_GAP_BYTES: u32 = 4 << 10;
-/// Bytes read together.
-const RUN_BYTES_MAX: u32 = 256 << 10;
 /// How often a record may move between the log, `cur/` and `base/` while it is being looked for.
 const MOVES_MAX: usize = 16;
 
@@ -92,26 +88,13 @@ impl Fetcher {
             let version = &found[*index as usize].version;
             (version.segment, version.offset)
         });
-        let mut rest = &order[..];
-        while let Some(first) = rest.first() {
-            let start = found[*first as usize].version;
-            let mut end = start.offset + start.len;
-            let mut taken = 1;
-            for index in &rest[1..] {
-                let next = found[*index as usize].version;
-                let close = next.segment == start.segment
-                    && next.offset <= end.saturating_add(RUN_GAP_BYTES)
-                    && next.offset + next.len - start.offset <= RUN_BYTES_MAX;
-                if !close {
-                    break;
-                }
-                end = next.offset + next.len;
-                taken += 1;
-            }
-            let (run, others) = rest.split_at(taken);
-            rest = others;
-            if taken > 1 {
-                self.read_run(found, run, start, end)?;
+        let places: Vec<Location> = order.iter().map(|index| found[*index as usize].version.location()).collect();
+        let mut at = 0;
+        for (run, stretch) in runs(&places, |place| *place) {
+            let keys = &order[at..at + run.len()];
+            at += run.len();
+            if run.len() > 1 {
+                self.read_run(found, keys, stretch)?;
             }
         }
         Ok(())
@@ -119,12 +102,12 @@ impl Fetcher {
 
     /// Reads one stretch of a segment and takes the records of a run out of it. What is not there is left to the single
     /// read, which knows where to look next.
-    fn read_run(&self, found: &mut [Found], run: &[u32], start: Version, end: u32) -> Result<(), Error> {
-        let Some(segment) = self.segments.get(u64::from(start.segment)) else { return Ok(()) };
-        let bytes = segment.read_bytes(start.offset, (end - start.offset) as usize)?;
+    fn read_run(&self, found: &mut [Found], run: &[u32], stretch: Location) -> Result<(), Error> {
+        let Some(segment) = self.segments.get(u64::from(stretch.segment)) else { return Ok(()) };
+        let bytes = segment.read_bytes(stretch.offset, stretch.len as usize)?;
         for index in run {
             let key = &mut found[*index as usize];
-            let from = (key.version.offset - start.offset) as usize;
+            let from = (key.version.offset - stretch.offset) as usize;
             let record = bytes.slice(from..from + key.version.len as usize);
             let kv =
                 record::verify(&record).and_then(|_| KeyParts::read(&record)).map(|parts| parts.key_value(&record));
