@@ -8,7 +8,7 @@ use listwatch_proto::go_quote::{is_printable, quote};
 use listwatch_proto::resource::{Cause, Kind, Object, Status, Storage};
 use tokio::sync::OnceCell;
 
-use super::admission::AdmissionPlugins;
+use super::admission::{AdmissionPlugins, Living};
 use super::answered::is_kept;
 use super::cache::Caches;
 use super::custom::{Definitions, custom};
@@ -73,6 +73,7 @@ pub(super) struct Shared {
     pub(super) leases: EventLeases,
     pub(super) caches: Caches,
     pub(super) proven: Proven,
+    pub(super) living: Living,
     /// Who may do what; unset = everybody everything.
     pub(super) security: OnceLock<Arc<dyn Security>>,
     pub(super) definitions: Definitions,
@@ -133,6 +134,7 @@ impl Registry {
                 leases,
                 caches: Caches::default(),
                 proven: Proven::default(),
+                living: Living::default(),
                 security: OnceLock::new(),
                 definitions: Definitions::default(),
             }),

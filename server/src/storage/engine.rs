@@ -121,6 +121,12 @@ impl Engine {
         self.inner.reader.range(op, Floor::Compacted)
     }
 
+    /// The revision of a key's last write, without what it holds; `None` = there is no such key.
+    pub fn mod_revision(&self, key: &[u8]) -> Option<i64> {
+        let store = self.inner.store.read();
+        store.index.get(key).filter(|entry| entry.is_live()).map(|entry| entry.head.main)
+    }
+
     /// Reads keys, down to the physical floor.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod chain;
 mod claim_resize;
 mod default_class;
 mod limit_ranger;
+mod living;
 mod namespace_lifecycle;
 mod plugin;
 mod priority;
@@ -12,4 +13,5 @@ mod resource_quota;
 mod runtime_class;
 mod service_account;
 
+pub(super) use living::Living;
 pub use plugin::{AdmissionPlugin, AdmissionPlugins};

@@ -1,6 +1,7 @@
 //! Nothing new comes into a namespace that is missing or going (upstream's NamespaceLifecycle plugin, Kubernetes 1.36). That
 //! some namespaces cannot be deleted stands with their kind.
 
+use bytes::Bytes;
 use listwatch_proto::resource::{Cause, Kind, Object, Status};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -21,7 +22,13 @@ impl Registry {
         }
         let namespaces = Kind::by_api_version("v1", "Namespace").expect("Namespace is a served kind");
         let name = object.namespace();
-        let Some(namespace) = self.shared.store.get(namespaces.key("", name).as_bytes()).await?.0 else {
+        let key = Bytes::from(namespaces.key("", name));
+        if let Some(mod_revision) = self.shared.living.at(name)
+            && self.shared.store.mod_revision(&key).await? == Some(mod_revision)
+        {
+            return Ok(Some(Guard { key, mod_revision }));
+        }
+        let Some(namespace) = self.shared.store.get(&key).await?.0 else {
             return Err(Status::not_found(namespaces, name));
         };
         let is_terminating = match serde_json::from_slice::<Lived>(&namespace.value) {
@@ -39,7 +46,8 @@ impl Registry {
             }];
             return Err(status);
         }
-        Ok(Some(Guard { key: namespace.key, mod_revision: namespace.mod_revision }))
+        self.shared.living.note(name, namespace.mod_revision);
+        Ok(Some(Guard { key, mod_revision: namespace.mod_revision }))
     }
 }
 

@@ -147,6 +147,12 @@ pub trait Store: Send + Sync + fmt::Debug + 'static {
     async fn commit(&self, guards: Vec<Guard>, writes: Vec<Write>, origin: &Origin) -> Result<Commit, StoreError>;
     /// Reads a key at the latest revision, with that revision.
     async fn get(&self, key: &[u8]) -> Result<(Option<KeyValue>, i64), StoreError>;
+
+    /// The revision of a key's last write, where what it holds is known already; `None` = there is no such key.
+    async fn mod_revision(&self, key: &[u8]) -> Result<Option<i64>, StoreError> {
+        Ok(self.get(key).await?.0.map(|kv| kv.mod_revision))
+    }
+
     /// Reads a range at a revision (0 = the latest), `limit` keys at most (0 = all), down to what is physically kept.
     async fn range(&self, range: &KeyRange, revision: i64, limit: usize) -> Result<Page, StoreError>;
     /// Watches a range from a revision on (0 = what comes after now), with the state before each event.

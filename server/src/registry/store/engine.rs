@@ -71,6 +71,10 @@ impl Store for EngineStore {
         Ok((result.kvs.pop(), result.revision))
     }
 
+    async fn mod_revision(&self, key: &[u8]) -> Result<Option<i64>, StoreError> {
+        Ok(self.engine.mod_revision(key))
+    }
+
     async fn range(&self, range: &KeyRange, revision: i64, limit: usize) -> Result<Page, StoreError> {
         // The snapshot is named before it is read, so that all of it is of one revision.
         let revision = if revision <= 0 { self.engine.revision() } else { revision };
