@@ -193,6 +193,11 @@ pub(crate) trait Strategy: Send + Sync {
         None
     }
 
+    /// The objects of a kind that is made when it is read, given whether the store answers, or why not.
+    fn computed(&self, _store: Result<(), String>) -> Vec<Object> {
+        Vec::new()
+    }
+
     /// The other form of objects that another kind keeps; the rules above and below are then asked of the kept form.
     fn view(&self) -> Option<&'static dyn View> {
         None
@@ -295,4 +300,16 @@ pub(super) fn keep_metadata(new: &mut Object, old: &Object) {
             None => drop(new.remove(&["metadata", key])),
         }
     }
+}
+
+/// Every fault of a new object, or of a change from an old one, as texts.
+#[cfg(test)]
+pub(super) fn told(rules: &dyn Strategy, new: serde_json::Value, old: Option<serde_json::Value>) -> Vec<String> {
+    let object = |value| Object::from_value(value).expect("a map");
+    let mut faults = Faults::new();
+    match old {
+        None => rules.validate_create(&object(new), &mut faults),
+        Some(old) => rules.validate_update(Part::Main, &object(new), &object(old), &mut faults),
+    }
+    faults.told()
 }

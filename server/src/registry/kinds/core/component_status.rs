@@ -1,7 +1,10 @@
 //! ComponentStatus: how the parts of a control plane are. Read only, and made when it is read (`registry/computed.rs`).
+//!
+//! Of this server that is its store alone; whether scheduler and controllers are well, their own health tells, and the
+//! leases that they hold.
 
 use listwatch_proto::resource::Object;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::registry::kinds::strategy::{Part, Strategy};
 use crate::registry::kinds::vocabulary::faults::Faults;
@@ -10,6 +13,9 @@ use crate::registry::kinds::vocabulary::print::{NAME, column, text};
 use crate::registry::table::{Cell, Column};
 
 pub(super) struct ComponentStatusStrategy;
+
+/// What kube-apiserver calls the first member of its store.
+const STORE: &str = "etcd-0";
 
 const COLUMNS: &[Column] = &[
     NAME,
@@ -21,6 +27,17 @@ const COLUMNS: &[Column] = &[
 impl Strategy for ComponentStatusStrategy {
     fn schema(&self) -> &'static str {
         "core/v1.ComponentStatus"
+    }
+
+    fn computed(&self, store: Result<(), String>) -> Vec<Object> {
+        let condition = match store {
+            Ok(()) => json!({"type": "Healthy", "status": "True", "message": "ok"}),
+            Err(error) => json!({"type": "Healthy", "status": "False", "error": error}),
+        };
+        let mut object = Object::default();
+        object.set(&["metadata"], json!({"name": STORE}));
+        object.set(&["conditions"], json!([condition]));
+        vec![object]
     }
 
     fn validate_create(&self, _object: &Object, _faults: &mut Faults) {}
@@ -51,7 +68,18 @@ impl Strategy for ComponentStatusStrategy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    #[test]
+    fn the_store_answers_or_not() {
+        let shown = |store: Result<(), String>| {
+            let made = ComponentStatusStrategy.computed(store);
+            assert_eq!(made.len(), 1);
+            let cells = ComponentStatusStrategy.cells(&made[0], 0);
+            cells.iter().map(ToString::to_string).collect::<Vec<_>>().join("|")
+        };
+        assert_eq!(shown(Ok(())), "etcd-0|Healthy|ok|");
+        assert_eq!(shown(Err("away".into())), "etcd-0|Unhealthy||away");
+    }
 
     #[test]
     fn a_component_is_well_or_not() {

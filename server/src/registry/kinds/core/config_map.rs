@@ -81,19 +81,11 @@ fn base64_bytes(text: &str) -> usize {
 mod tests {
     use super::keyed::BYTES_MAX;
     use super::*;
+    use crate::registry::kinds::strategy;
     use serde_json::json;
 
     fn told(new: Value, old: Option<Value>) -> Vec<String> {
-        let mut faults = Faults::new();
-        let new = Object::from_value(new).expect("a map");
-        match old {
-            None => ConfigMapStrategy.validate_create(&new, &mut faults),
-            Some(old) => {
-                let old = Object::from_value(old).expect("a map");
-                ConfigMapStrategy.validate_update(Part::Main, &new, &old, &mut faults);
-            }
-        }
-        faults.told()
+        strategy::told(&ConfigMapStrategy, new, old)
     }
 
     #[test]

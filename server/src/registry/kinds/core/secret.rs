@@ -168,18 +168,10 @@ fn docker_config(data: &Value, key: &str, faults: &mut Faults) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::kinds::strategy;
 
     fn told(new: Value, old: Option<Value>) -> Vec<String> {
-        let mut faults = Faults::new();
-        let new = Object::from_value(new).expect("a map");
-        match old {
-            None => SecretStrategy.validate_create(&new, &mut faults),
-            Some(old) => {
-                let old = Object::from_value(old).expect("a map");
-                SecretStrategy.validate_update(Part::Main, &new, &old, &mut faults);
-            }
-        }
-        faults.told()
+        strategy::told(&SecretStrategy, new, old)
     }
 
     #[test]

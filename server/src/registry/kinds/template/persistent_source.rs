@@ -107,6 +107,18 @@ fn glusterfs(source: &Value, path: &Path, faults: &mut Faults) {
     }
 }
 
+/// Which disk of an iSCSI target it is, and that there is a secret where one is asked for.
+pub(super) fn iscsi_disk(source: &Value, path: &Path, faults: &mut Faults) {
+    let lun = source["lun"].as_i64().unwrap_or(0);
+    if !(0..=255).contains(&lun) {
+        faults.invalid(&path.child("lun"), lun, "must be between 0 and 255, inclusive");
+    }
+    let authenticates = source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true;
+    if authenticates && !has(source, "secretRef") {
+        faults.required(&path.child("secretRef"), "");
+    }
+}
+
 fn iscsi(source: &Value, name: &str, path: &Path, faults: &mut Faults) {
     let portal = text(source, "targetPortal");
     required(source, &["targetPortal"], path, faults);
@@ -122,14 +134,7 @@ fn iscsi(source: &Value, name: &str, path: &Path, faults: &mut Faults) {
     } else {
         initiator(iqn, &path.child("iqn"), faults);
     }
-    let lun = source["lun"].as_i64().unwrap_or(0);
-    if !(0..=255).contains(&lun) {
-        faults.invalid(&path.child("lun"), lun, "must be between 0 and 255, inclusive");
-    }
-    let authenticates = source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true;
-    if authenticates && !has(source, "secretRef") {
-        faults.required(&path.child("secretRef"), "");
-    }
+    iscsi_disk(source, path, faults);
     if has(source, "secretRef") {
         required(&source["secretRef"], &["name"], &path.child("secretRef"), faults);
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::claim_template;
 use super::downward::{VOLUME_FIELDS, field_ref, resource_ref};
-use super::persistent_source::storage_os_volume;
+use super::persistent_source::{iscsi_disk, storage_os_volume};
 use super::spec::Context;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path, Shown};
 use crate::registry::kinds::vocabulary::fields::{entries, has, items, text};
@@ -174,14 +174,7 @@ fn iscsi(source: &Value, path: &Path, faults: &mut Faults) {
     if !name.is_empty() {
         initiator(name, &path.child("iqn"), faults);
     }
-    let lun = source["lun"].as_i64().unwrap_or(0);
-    if !(0..=255).contains(&lun) {
-        faults.invalid(&path.child("lun"), lun, "must be between 0 and 255, inclusive");
-    }
-    let authenticates = source["chapAuthDiscovery"] == true || source["chapAuthSession"] == true;
-    if authenticates && !has(source, "secretRef") {
-        faults.required(&path.child("secretRef"), "");
-    }
+    iscsi_disk(source, path, faults);
     if let Some(name) = source["initiatorName"].as_str() {
         initiator(name, &path.child("initiatorname"), faults);
     }
