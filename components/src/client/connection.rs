@@ -20,7 +20,7 @@ use super::lanes::{Lanes, Seat};
 use super::tls::Tls;
 use super::{ClientConfig, ConfigError, Error, Fence, WireWatch};
 
-/// The largest answer taken. Lists are paged and watch messages are cut at 2 MiB, so this bounds only a misbehaving
+/// The largest answer taken. Lists are cut at 2 MiB and watch messages earlier, so this bounds only a misbehaving
 /// server; it leaves room for one object of the largest size in a page of many.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// How much one stream may have in flight: a burst of events of a big relist without waiting for the reader.

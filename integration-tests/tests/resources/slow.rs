@@ -37,7 +37,7 @@ async fn write(door: &Door) -> Vec<i64> {
     written
 }
 
-fn resident_kb(server: &mut Server) -> u64 {
+pub(crate) fn resident_kb(server: &mut Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.process().pid())).expect("a process");
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a resident size");
     line.split_whitespace().nth(1).and_then(|kb| kb.parse().ok()).expect("a number")

@@ -109,11 +109,11 @@ fn user(name: &str, groups: &[String]) -> User {
     User { name: name.to_owned(), groups, ..User::default() }
 }
 
-/// The token that a request shows, of whatever bytes. Another scheme, or an empty token, shows nothing (Kubernetes 1.36).
+/// The token that a request shows, of whatever bytes. Another scheme, or an empty token, shows nothing; a token ends at the
+/// next space, and behind two spaces is none (Kubernetes 1.36).
 fn bearer(header: &http::HeaderValue) -> Option<&[u8]> {
-    let value = header.as_bytes().trim_ascii();
-    let space = value.iter().position(|byte| *byte == b' ')?;
-    let (scheme, token) = (&value[..space], value[space..].trim_ascii());
+    let mut parts = header.as_bytes().trim_ascii().splitn(3, |byte| *byte == b' ');
+    let (scheme, token) = (parts.next()?, parts.next()?);
     Some(token).filter(|token| scheme.eq_ignore_ascii_case(b"bearer") && !token.is_empty())
 }
 
@@ -173,7 +173,8 @@ mod tests {
         assert_eq!(check(PeerIdentity::Plain, None).await, nobody);
         assert_eq!(check(PeerIdentity::Nobody, Some("Bearer ")).await, nobody);
         assert_eq!(check(PeerIdentity::Nobody, Some("Basic dDE6")).await, nobody);
-        assert_eq!(check(PeerIdentity::Nobody, Some("bearer  t1")).await, alice());
+        assert_eq!(check(PeerIdentity::Nobody, Some("bearer  t1")).await, nobody);
+        assert_eq!(check(PeerIdentity::Nobody, Some(" bearer t1 and more ")).await, alice());
         assert_eq!(check(refused(), Some("Bearer t1")).await, alice());
         for (identity, header) in
             [(PeerIdentity::Nobody, Some("Bearer t2")), (refused(), None), (refused(), Some("Bearer t2"))]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
+use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Reason, Status};
 
 use super::ANONYMOUS;
@@ -51,7 +52,7 @@ fn read(headers: &HeaderMap) -> Result<Option<Wanted>, Status> {
     let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().to_lowercase();
+            let key = extra_key(&key.to_lowercase());
             extra.entry(key).or_default().push(text(value));
         }
     }
@@ -62,10 +63,41 @@ fn read(headers: &HeaderMap) -> Result<Option<Wanted>, Status> {
     if wanted.groups.is_empty() && wanted.uid.is_empty() && wanted.extra.is_empty() {
         return Ok(None);
     }
-    let mut status =
-        Status::new(Reason::BadRequest, "requesting uid, groups or user-extra for <user> without impersonating a user");
+    let mut status = Status::new(Reason::BadRequest, nameless(&wanted));
     status.code = 400;
     Err(status)
+}
+
+/// The key of an extra, of which a header's name says every letter in lower case; what is not escaped well stands for
+/// itself (Kubernetes 1.36).
+fn extra_key(encoded: &str) -> String {
+    let is_hex = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_hexdigit);
+    let bytes = encoded.as_bytes();
+    let mut escapes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'%');
+    if !escapes.all(|(at, _)| is_hex(bytes.get(at + 1)) && is_hex(bytes.get(at + 2))) {
+        return encoded.to_owned();
+    }
+    percent_encoding::percent_decode_str(encoded).decode_utf8_lossy().into_owned()
+}
+
+/// What is said of groups, uid or extras without a user, as Go writes a structure.
+fn nameless(wanted: &Wanted) -> String {
+    let texts = |texts: &[String]| {
+        let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
+        if quoted.is_empty() { "[]string(nil)".to_owned() } else { format!("[]string{{{}}}", quoted.join(", ")) }
+    };
+    let extra: Vec<String> =
+        wanted.extra.iter().map(|(key, values)| format!("{}:{}", quote(key), texts(values))).collect();
+    let extra = if extra.is_empty() {
+        "map[string][]string(nil)".to_owned()
+    } else {
+        format!("map[string][]string{{{}}}", extra.join(", "))
+    };
+    let (uid, groups) = (quote(&wanted.uid), texts(&wanted.groups));
+    format!(
+        "requested &user.DefaultInfo{{Name:\"\", UID:{uid}, Groups:{groups}, Extra:{extra}}} without impersonating a user \
+         name"
+    )
 }
 
 /// What the asker must be allowed.
@@ -136,7 +168,18 @@ mod tests {
     fn parts_are_read_and_each_needs_a_right() {
         assert_eq!(read(&HeaderMap::new()), Ok(None));
         let wrong = read(&headers(&[(GROUP, "g")])).expect_err("refused");
-        assert_eq!(wrong.message, "requesting uid, groups or user-extra for <user> without impersonating a user");
+        let expected = "requested &user.DefaultInfo{Name:\"\", UID:\"\", Groups:[]string{\"g\"}, \
+                        Extra:map[string][]string(nil)} without impersonating a user name";
+        assert_eq!(wrong.message, expected);
+        let wrong = read(&headers(&[(UID, "1"), ("impersonate-extra-a", "1")])).expect_err("refused");
+        let expected = "requested &user.DefaultInfo{Name:\"\", UID:\"1\", Groups:[]string(nil), \
+                        Extra:map[string][]string{\"a\":[]string{\"1\"}}} without impersonating a user name";
+        assert_eq!(wrong.message, expected);
+        for (encoded, key) in
+            [("acme.com%2fproject", "acme.com/project"), ("%41b", "Ab"), ("a%zz%41", "a%zz%41"), ("%4", "%4")]
+        {
+            assert_eq!(extra_key(encoded), key);
+        }
         let mut all = headers(&[(USER, "u"), (UID, "7"), ("impersonate-extra-acme.com%2fproject", "p")]);
         all.append(GROUP, "g".parse().expect("a value"));
         all.append(GROUP, "h".parse().expect("a value"));

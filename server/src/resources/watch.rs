@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::view::{Viewer, wire_bytes};
 use crate::registry::{EventType, Registry, RegistryEvent, RegistryWatch, WatchBatch};
 
-/// Bytes of one message, about; a single revision that is bigger still goes as one.
-const MESSAGE_BYTES_MAX: usize = 2 << 20;
+/// Bytes of one message, about; a single revision that is bigger still goes as one. A reader that stands still holds one.
+const MESSAGE_BYTES_MAX: usize = 256 << 10;
 
 /// What a watch needs to know of its request.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 
 use std::pin::Pin;
 use std::time::Duration;
+use std::vec;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -29,6 +30,8 @@ use crate::registry::{
 
 /// The usual silence before a bookmark.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// Bytes of one piece, about: a batch of many events is written in several, so that a slow reader holds little.
+const PIECE_BYTES: usize = 64 << 10;
 /// A bookmark comes this long before the end, so that the next watch begins near it.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// The annotation of the bookmark behind the initial events.
@@ -95,7 +98,13 @@ pub(super) async fn watch(
         Err(status) => return Err(status),
     };
     let end = Box::pin(tokio::time::sleep(lasts));
-    let mut response = Response::new(Body::from_stream(pieces(State { lines, source, end, stopping })));
+    let mut response = Response::new(Body::from_stream(pieces(State {
+        lines,
+        source,
+        events: Vec::new().into_iter(),
+        end,
+        stopping,
+    })));
     let content_type = match form.encoding {
         Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
         _ => "application/json",
@@ -113,6 +122,8 @@ enum Source {
 struct State {
     lines: Lines,
     source: Source,
+    /// Of the batch that is being written: what has not been.
+    events: vec::IntoIter<RegistryEvent>,
     end: Pin<Box<Sleep>>,
     stopping: CancellationToken,
 }
@@ -124,6 +135,10 @@ fn pieces(state: State) -> impl Stream<Item = Result<Bytes, std::convert::Infall
 impl State {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            // What was begun is written to its end: a revision is not torn apart by the end of the watch.
+            if let Some(piece) = self.piece() {
+                return Some(piece);
+            }
             let watch = match &mut self.source {
                 Source::Open(watch) => watch,
                 Source::Failed(status) => {
@@ -140,18 +155,25 @@ impl State {
                 taken = watch.next() => taken,
             };
             match taken {
-                Ok(Some(batch)) => {
-                    let mut out = BytesMut::with_capacity(1024);
-                    let sent = batch.events.iter().filter(|event| self.lines.put(&mut out, event)).count();
-                    self.lines.counts.sent(self.lines.target.kind, sent as u64);
-                    if !out.is_empty() {
-                        return Some(out.freeze());
-                    }
-                }
+                Ok(Some(batch)) => self.events = batch.events.into_iter(),
                 Ok(None) => return None,
                 Err(status) => self.source = Source::Failed(Box::new(status)),
             }
         }
+    }
+
+    /// The next events of the batch, as many as make a piece; `None` if the client wants to see none of what is left.
+    fn piece(&mut self) -> Option<Bytes> {
+        if self.events.len() == 0 {
+            return None;
+        }
+        let (mut out, mut sent) = (BytesMut::with_capacity(1024), 0);
+        while out.len() < PIECE_BYTES {
+            let Some(event) = self.events.next() else { break };
+            sent += u64::from(self.lines.put(&mut out, &event));
+        }
+        self.lines.counts.sent(self.lines.target.kind, sent);
+        (!out.is_empty()).then(|| out.freeze())
     }
 }
 
