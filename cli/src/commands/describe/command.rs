@@ -32,9 +32,9 @@ pub(crate) struct DescribeArgs {
     /// Every namespace
     #[arg(short = 'A', long)]
     all_namespaces: bool,
-    /// With the Events about each object
-    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    show_events: bool,
+    /// With the Events about each object; without the flag only where there is one object
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    show_events: Option<bool>,
 }
 
 /// Objects to describe.
@@ -73,15 +73,25 @@ pub(crate) async fn run(args: &DescribeArgs) -> Result<ExitCode, Failure> {
     for target in &targets {
         collect(args, &session, target, &mut found, &mut report).await?;
     }
+    // As kubectl: neither with several objects nor where only the beginning of a name was given.
+    let is_whole = report.exit_code() == ExitCode::SUCCESS;
+    let by_beginning = is_by_beginning(&targets, &found);
+    let with_events = args.show_events.unwrap_or(found.len() == 1 && is_whole && !by_beginning);
     for (index, (kind, object)) in found.iter().enumerate() {
-        let gap = if index > 0 { "\n\n" } else { "" };
-        let text = align(&escaped(&describe(&session, kind, object, args.show_events).await?));
-        write!(io::stdout().lock(), "{gap}{text}")?;
+        let (gap, end) = if by_beginning { ("", "\n") } else { (if index > 0 { "\n\n" } else { "" }, "") };
+        let text = align(&escaped(&describe(&session, kind, object, with_events).await?));
+        write!(io::stdout().lock(), "{gap}{text}{end}")?;
     }
     if found.is_empty() && report.exit_code() == ExitCode::SUCCESS {
         session.say_nothing_found(targets.iter().all(|target| !target.kind.namespaced));
     }
     Ok(report.exit_code())
+}
+
+/// Whether an object was found by the beginning of its name alone.
+fn is_by_beginning(targets: &[Target], found: &Found) -> bool {
+    let mut names = targets.iter().flat_map(|target| &target.names);
+    names.any(|name| found.iter().all(|(_, object)| object.name() != name))
 }
 
 async fn collect(
@@ -99,7 +109,7 @@ async fn collect(
     for name in &target.names {
         match api.get(&session.key(kind, name)).await {
             Ok(object) => found.push((kind, object.object)),
-            Err(error) if error.is_not_found() => {
+            Err(error) if error.is_not_found() && args.words.len() == 2 => {
                 // As kubectl: the beginning of a name is enough.
                 let list = api.list(&params).await?;
                 let before = found.len();
@@ -109,6 +119,7 @@ async fn collect(
                     report.fail(session.explain_missing(kind, error).await);
                 }
             }
+            Err(error) if error.is_not_found() => report.fail(session.explain_missing(kind, error).await),
             Err(error) => report.fail(error),
         }
     }

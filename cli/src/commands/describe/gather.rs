@@ -5,9 +5,12 @@ use listwatch_components::client::ListParams;
 use listwatch_proto::resource::{Kind, LabelSelector, Object, ObjectKey};
 use serde_json::Value;
 
+use super::network::Backends;
 use super::node::Surroundings;
 use super::workload::{Phases, deployment, replica_set};
-use super::{access, generic, limits, node, pod, service, small, text};
+use super::{
+    access, autoscaler, batch, endpoints, generic, limits, network, node, pod, service, sets, small, storage, text,
+};
 use crate::commands::failure::Failure;
 use crate::commands::session::{Session, kind_named};
 
@@ -15,8 +18,17 @@ use crate::commands::session::{Session, kind_named};
 const NODE_LEASES: &str = "kube-node-lease";
 
 /// Kinds whose descriptions never tell of Events (kubectl 1.36).
-const WITHOUT_EVENTS: &[&str] =
-    &["Namespace", "ResourceQuota", "LimitRange", "Secret", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
+const WITHOUT_EVENTS: &[&str] = &[
+    "Namespace",
+    "ResourceQuota",
+    "LimitRange",
+    "Secret",
+    "Role",
+    "ClusterRole",
+    "RoleBinding",
+    "ClusterRoleBinding",
+    "NetworkPolicy",
+];
 
 /// The description of an object, with tabs.
 ///
@@ -33,8 +45,8 @@ pub(super) async fn describe(
         "Pod" => pod::describe(out, object),
         "Deployment" => deployment(out, object, &selected(session, "replicasets", object).await?),
         "ReplicaSet" => {
-            let pods = selected(session, "pods", object).await?;
-            replica_set(out, object, Phases::of(pods.iter(), object.uid()));
+            let phases = phases(session, object).await?;
+            replica_set(out, object, phases);
         }
         "Node" => node::describe(out, object, &around_node(session, object).await?, Timestamp::now()),
         "ConfigMap" => small::config_map(out, object),
@@ -52,6 +64,26 @@ pub(super) async fn describe(
         "RoleBinding" | "ClusterRoleBinding" => access::binding(out, object),
         "ServiceAccount" => access::service_account(out, object),
         "PodDisruptionBudget" => service::budget(out, object),
+        "Job" => batch::job(out, object),
+        "CronJob" => batch::cron_job(out, object),
+        "StatefulSet" => sets::stateful_set(out, object, phases(session, object).await?),
+        "DaemonSet" => sets::daemon_set(out, object, phases(session, object).await?),
+        "ReplicationController" => {
+            let selector = text::labels_of(object.at(&["spec", "selector"]).unwrap_or(&Value::Null)).join(",");
+            let params = ListParams::in_namespace(object.namespace()).labels(selector);
+            let pods = list(session, "pods", &params).await?;
+            sets::replication_controller(out, object, Phases::of(pods.iter(), object.uid()));
+        }
+        "HorizontalPodAutoscaler" if kind.version == "v2" => autoscaler::autoscaler(out, object),
+        "Ingress" => network::ingress(out, object, &backends(session, object).await?),
+        "IngressClass" => network::ingress_class(out, object),
+        "NetworkPolicy" => network::network_policy(out, object),
+        "EndpointSlice" => endpoints::slice(out, object),
+        "Endpoints" => endpoints::endpoints(out, object),
+        "PersistentVolume" => storage::volume(out, object, Timestamp::now()),
+        "PersistentVolumeClaim" => storage::claim(out, object, &users(session, object).await?, Timestamp::now()),
+        "StorageClass" => storage::storage_class(out, object),
+        "CSINode" => storage::csi_node(out, object),
         "Service" => {
             let slices = ListParams::in_namespace(object.namespace())
                 .labels(format!("kubernetes.io/service-name={}", object.name()));
@@ -63,6 +95,53 @@ pub(super) async fn describe(
         text::events(out, events(session, kind, object).await?);
     }
     Ok(std::mem::take(out))
+}
+
+/// The phases of the pods that a controller has.
+async fn phases(session: &Session, object: &Object) -> Result<Phases, Failure> {
+    Ok(Phases::of(selected(session, "pods", object).await?.iter(), object.uid()))
+}
+
+/// Where the services behind an Ingress lead to.
+async fn backends(session: &Session, object: &Object) -> Result<Backends, Failure> {
+    let mut known = Backends::new();
+    let services = session.api(kind_named("services")?);
+    for (name, port) in network::backends_of(object).into_iter().filter_map(network::service_of) {
+        let place = ListParams::in_namespace(object.namespace());
+        let slices =
+            list(session, "endpointslices", &place.labels(format!("kubernetes.io/service-name={name}"))).await?;
+        let text = match services.get(&ObjectKey::new(object.namespace(), name)).await {
+            Ok(service) => {
+                let ports =
+                    service.object.at(&["spec", "ports"]).and_then(Value::as_array).cloned().unwrap_or_default();
+                let number: Option<i64> = port.parse().ok();
+                let is_meant = |entry: &&Value| {
+                    entry["name"] == port.as_str() || number.is_some_and(|number| entry["port"] == number)
+                };
+                let named = ports.iter().rfind(is_meant).and_then(|entry| entry["name"].as_str()).unwrap_or_default();
+                endpoints::ready_addresses(&slices, named)
+            }
+            Err(listwatch_components::client::Error::Status(status)) => format!("<error: {}>", status.message),
+            Err(error) => return Err(error.into()),
+        };
+        known.insert(format!("{name}:{port}"), text);
+    }
+    Ok(known)
+}
+
+/// The names of the pods that use a claim, or that it was made for.
+async fn users(session: &Session, claim: &Object) -> Result<Vec<String>, Failure> {
+    let pods = list(session, "pods", &ListParams::in_namespace(claim.namespace())).await?;
+    let owners: Vec<String> =
+        claim.owner_references().into_iter().filter(|owner| owner.kind == "Pod").map(|owner| owner.uid).collect();
+    let uses = |pod: &&Object| {
+        let volumes = pod.at(&["spec", "volumes"]).and_then(Value::as_array).into_iter().flatten();
+        let mut names = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+        names.any(|name| name == claim.name()) || owners.iter().any(|uid| uid == pod.uid())
+    };
+    let mut names: Vec<String> = pods.iter().filter(uses).map(|pod| pod.name().to_owned()).collect();
+    names.sort();
+    Ok(names)
 }
 
 /// The objects that a controller's selector means.

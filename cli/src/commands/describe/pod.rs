@@ -4,7 +4,7 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::containers::{Part, containers};
-use super::text::{annotations, field, multiline, pairs, time, tolerations};
+use super::text::{annotations, field, multiline, pairs, spreading, time, tolerations};
 use super::volumes::volumes;
 use crate::commands::age::since;
 
@@ -27,6 +27,7 @@ pub(super) fn describe(out: &mut String, pod: &Object) {
     let selector = selector.into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_str()?)));
     multiline(out, "Node-Selectors", &pairs(selector));
     multiline(out, "Tolerations", &tolerations(pod.at(&["spec", "tolerations"])));
+    spreading(out, pod, "");
 }
 
 fn field_if(out: &mut String, label: &str, value: &str) {

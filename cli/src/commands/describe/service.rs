@@ -3,11 +3,9 @@
 use listwatch_proto::resource::{LabelSelector, Object};
 use serde_json::Value;
 
+use super::endpoints::ready_addresses;
 use super::small::identity;
 use super::text::{field, pairs};
-
-/// So many addresses of a port are shown (kubectl's number).
-const ENDPOINTS_MAX: usize = 3;
 
 /// A Service with the slices of its endpoints, without the Events.
 pub(super) fn service(out: &mut String, object: &Object, slices: &[Object]) {
@@ -68,33 +66,7 @@ fn ports(out: &mut String, port: &Value, slices: &[Object]) {
     if let Some(number) = port["nodePort"].as_i64().filter(|number| *number != 0) {
         out.push_str(&format!("NodePort:\t{shown}\t{number}/{protocol}\n"));
     }
-    field(out, "Endpoints", &endpoints(slices, name));
-}
-
-/// The addresses that are ready for a port; only the first ones if there are many.
-fn endpoints(slices: &[Object], port: &str) -> String {
-    let mut all = Vec::new();
-    for slice in slices {
-        let ports = slice.at(&["ports"]).and_then(Value::as_array);
-        for number in ports.into_iter().flatten().filter(|p| p["name"].as_str().unwrap_or_default() == port) {
-            let endpoints = slice.at(&["endpoints"]).and_then(Value::as_array);
-            for endpoint in endpoints.into_iter().flatten().filter(|e| e["conditions"]["ready"] != false) {
-                let addresses = endpoint["addresses"].as_array().into_iter().flatten().filter_map(Value::as_str);
-                all.extend(addresses.map(|address| match number["port"].as_i64() {
-                    Some(number) if address.contains(':') => format!("[{address}]:{number}"),
-                    Some(number) => format!("{address}:{number}"),
-                    None => address.to_owned(),
-                }));
-            }
-        }
-    }
-    match all.len() {
-        0 => String::new(),
-        count if count > ENDPOINTS_MAX => {
-            format!("{} + {} more...", all[..ENDPOINTS_MAX].join(","), count - ENDPOINTS_MAX)
-        }
-        _ => all.join(","),
-    }
+    field(out, "Endpoints", &ready_addresses(slices, name));
 }
 
 /// A disruption budget, without the Events.

@@ -4,8 +4,13 @@ use listwatch_proto::resource::Object;
 use serde_json::Value;
 
 use super::containers::of_template;
-use super::text::{annotations, multiline, pairs, tolerations};
+use super::text::{annotations, multiline, pairs, spreading, tolerations};
 use super::volumes::volumes;
+
+/// Adds the description of a template as it stands in an object.
+pub(super) fn template_of(out: &mut String, template: &Value) {
+    out.push_str(&pod_template(&Object::from_value(template.clone()).unwrap_or_default()));
+}
 
 /// Writes the description with tabs, as kubectl 1.36 does. The template is read as an object without a name.
 pub(crate) fn pod_template(template: &Object) -> String {
@@ -22,6 +27,7 @@ pub(crate) fn pod_template(template: &Object) -> String {
     of_template(out, template, "Init Containers", "initContainers");
     of_template(out, template, "Containers", "containers");
     volumes(out, template, "  ");
+    spreading(out, template, "  ");
     if !text(&["spec", "priorityClassName"]).is_empty() {
         out.push_str(&format!("  Priority Class Name:\t{}\n", text(&["spec", "priorityClassName"])));
     }

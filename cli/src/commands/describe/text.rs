@@ -1,7 +1,7 @@
 //! The parts that every description has.
 
 use jiff::Timestamp;
-use listwatch_proto::resource::{Object, parse_time};
+use listwatch_proto::resource::{LabelSelector, Object, parse_time};
 use serde_json::Value;
 
 use super::super::events::{interval, sort};
@@ -34,6 +34,49 @@ pub(super) fn multiline(out: &mut String, label: &str, lines: &[String]) {
 /// Labels or a node selector.
 pub(super) fn pairs<'a>(items: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     items.map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+/// A map of texts, one a line.
+pub(super) fn labels_of(map: &Value) -> Vec<String> {
+    let entries = map.as_object().into_iter().flatten();
+    pairs(entries.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))))
+}
+
+/// A map of texts in one line; `<none>` if there is none.
+pub(super) fn one_line(map: &Value) -> String {
+    let entries = labels_of(map);
+    if entries.is_empty() { "<none>".to_owned() } else { entries.join(",") }
+}
+
+/// How the pods of a template are spread over the nodes; nothing if it does not say.
+pub(super) fn spreading(out: &mut String, template: &Object, indent: &str) {
+    let list = template.at(&["spec", "topologySpreadConstraints"]).and_then(Value::as_array);
+    let mut list: Vec<&Value> = list.into_iter().flatten().collect();
+    list.sort_by_key(|constraint| constraint["topologyKey"].as_str());
+    let lines: Vec<String> = list
+        .into_iter()
+        .map(|constraint| {
+            let text = |field: &str| constraint[field].as_str().unwrap_or_default();
+            let selector = match &constraint["labelSelector"] {
+                Value::Null => String::new(),
+                selector => format!(" for selector {}", selector_or_none(selector)),
+            };
+            let (key, otherwise, skew) = (text("topologyKey"), text("whenUnsatisfiable"), &constraint["maxSkew"]);
+            format!("{key}:{otherwise} when max skew {skew} is exceeded{selector}")
+        })
+        .collect();
+    if !lines.is_empty() {
+        multiline(out, &format!("{indent}Topology Spread Constraints"), &lines);
+    }
+}
+
+/// A label selector in a line; `<none>` if it takes everything.
+pub(super) fn selector_or_none(selector: &Value) -> String {
+    match LabelSelector::from_json(selector) {
+        Ok(selector) if selector.is_empty() => "<none>".to_owned(),
+        Ok(selector) => selector.to_string(),
+        Err(_) => "<error>".to_owned(),
+    }
 }
 
 /// Annotations; what this program keeps for itself is not shown, long ones stand below their name.
@@ -101,14 +144,17 @@ pub(super) fn events(out: &mut String, mut events: Vec<Object>) {
         if source.is_empty() {
             source = event.text(&["reportingComponent"]);
         }
-        let host = event.text(&["source", "host"]);
-        let from = if host.is_empty() { source.to_owned() } else { format!("{source}, {host}") };
+        let message = event.text(&["message"]).trim();
+        let message = match event.text(&["involvedObject", "fieldPath"]) {
+            "" => message.to_owned(),
+            part => format!("{part}: {message}"),
+        };
         out.push_str(&format!(
-            "  {}\t{}\t{}\t{from}\t{}\n",
+            "  {}\t{}\t{}\t{source}\t{}\n",
             on_one_line(event.text(&["type"])),
             on_one_line(event.text(&["reason"])),
             interval(event, now),
-            on_one_line(event.text(&["message"]).trim()),
+            on_one_line(&message),
         ));
     }
 }

@@ -21,7 +21,8 @@ pub(super) fn volumes(out: &mut String, pod: &Object, indent: &str) {
     }
 }
 
-type Facts = Vec<(&'static str, String)>;
+/// Names and values, in order.
+pub(super) type Facts = Vec<(&'static str, String)>;
 
 fn facts(volume: &Value) -> Facts {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -55,6 +56,9 @@ fn facts(volume: &Value) -> Facts {
             ("HostPathType", text(&source["type"])),
         ];
     }
+    if let Some(source) = volume.get("nfs") {
+        return nfs(source);
+    }
     if let Some(source) = volume.get("persistentVolumeClaim") {
         let kind = "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)";
         return vec![
@@ -70,6 +74,35 @@ fn facts(volume: &Value) -> Facts {
         return vec![("Type", "DownwardAPI (a volume populated by information about the pod)".to_owned())];
     }
     vec![("Type", "<unknown>".to_owned())]
+}
+
+fn nfs(source: &Value) -> Facts {
+    let text = |field: &str| source[field].as_str().unwrap_or_default().to_owned();
+    vec![
+        ("Type", "NFS (an NFS mount that lasts the lifetime of a pod)".to_owned()),
+        ("Server", text("server")),
+        ("Path", text("path")),
+        ("ReadOnly", (source["readOnly"] == true).to_string()),
+    ]
+}
+
+/// Where a persistent volume lies; empty: in a way that is not described.
+pub(super) fn source_facts(spec: &Value) -> Facts {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    if let Some(source) = spec.get("local") {
+        let kind = "LocalVolume (a persistent volume backed by local storage on a node)";
+        return vec![("Type", kind.to_owned()), ("Path", text(&source["path"]))];
+    }
+    if let Some(source) = spec.get("csi") {
+        return vec![
+            ("Type", "CSI (a Container Storage Interface (CSI) volume source)".to_owned()),
+            ("Driver", text(&source["driver"])),
+            ("FSType", text(&source["fsType"])),
+            ("VolumeHandle", text(&source["volumeHandle"])),
+            ("ReadOnly", (source["readOnly"] == true).to_string()),
+        ];
+    }
+    if spec.get("hostPath").is_some() || spec.get("nfs").is_some() { facts(spec) } else { Facts::new() }
 }
 
 fn projected(source: &Value) -> Facts {

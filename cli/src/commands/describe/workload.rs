@@ -1,9 +1,11 @@
 //! The descriptions of Deployments and ReplicaSets, line by line as kubectl 1.36 writes them.
 
-use listwatch_proto::resource::{LabelSelector, Object};
-use serde_json::{Value, json};
+use std::fmt;
 
-use super::template::pod_template;
+use listwatch_proto::resource::{LabelSelector, Object};
+use serde_json::Value;
+
+use super::template::template_of;
 use super::text::{annotations, field, multiline, pairs, time};
 
 /// How many pods of a controller are in which phase.
@@ -13,6 +15,13 @@ pub(super) struct Phases {
     pub(super) waiting: usize,
     pub(super) succeeded: usize,
     pub(super) failed: usize,
+}
+
+impl fmt::Display for Phases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Phases { running, waiting, succeeded, failed } = self;
+        write!(f, "{running} Running / {waiting} Waiting / {succeeded} Succeeded / {failed} Failed")
+    }
 }
 
 impl Phases {
@@ -32,7 +41,8 @@ impl Phases {
     }
 }
 
-fn selector(object: &Object) -> String {
+/// The controller's selector in a line.
+pub(super) fn selector(object: &Object) -> String {
     let selector = object.at(&["spec", "selector"]).unwrap_or(&Value::Null);
     LabelSelector::from_json(selector).map_or_else(|_| "<error>".to_owned(), |selector| selector.to_string())
 }
@@ -117,19 +127,17 @@ pub(super) fn replica_set(out: &mut String, object: &Object, phases: Phases) {
     }
     let (now, wanted) = (int(object, &["status", "replicas"]), object.int(&["spec", "replicas"]).unwrap_or(1));
     field(out, "Replicas", &format!("{now} current / {wanted} desired"));
-    let Phases { running, waiting, succeeded, failed } = phases;
-    let phases = format!("{running} Running / {waiting} Waiting / {succeeded} Succeeded / {failed} Failed");
-    field(out, "Pods Status", &phases);
+    field(out, "Pods Status", &phases.to_string());
     template(out, object);
     conditions(out, object);
 }
 
 fn template(out: &mut String, object: &Object) {
-    let template = object.at(&["spec", "template"]).cloned().unwrap_or_else(|| json!({}));
-    out.push_str(&pod_template(&Object::from_value(template).unwrap_or_default()));
+    template_of(out, object.at(&["spec", "template"]).unwrap_or(&Value::Null));
 }
 
-fn conditions(out: &mut String, object: &Object) {
+/// The controller's conditions, if it has any.
+pub(super) fn conditions(out: &mut String, object: &Object) {
     let list = object.at(&["status", "conditions"]).and_then(Value::as_array).filter(|list| !list.is_empty());
     let Some(list) = list else { return };
     out.push_str("Conditions:\n  Type\tStatus\tReason\n  ----\t------\t------\n");
@@ -143,6 +151,7 @@ fn conditions(out: &mut String, object: &Object) {
 mod tests {
     use super::super::tabs::align;
     use super::*;
+    use serde_json::json;
 
     fn lark() -> (Object, Object) {
         let template = |labels: Value| {
