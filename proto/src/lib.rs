@@ -7,12 +7,14 @@
 //! * [`resource`]: the kinds and facts about them, access to objects, selectors, quantities, tolerations, errors
 //! * [`go_quote`]: texts between quotes in the words of Kubernetes' messages
 //! * [`kubeconfig`]: how a client finds a server and who it is there
+//! * [`version`]: which release this is
 //! * [`DESCRIPTORS`]: the descriptors of all services, for gRPC reflection
 
 pub mod etcd;
 pub mod go_quote;
 pub mod kubeconfig;
 pub mod resource;
+pub mod version;
 
 /// The generated messages and services of the resource API.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]

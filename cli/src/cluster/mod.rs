@@ -8,4 +8,4 @@ pub(crate) mod control;
 pub(crate) mod layout;
 pub(crate) mod locate;
 
-pub(crate) use layout::Layout;
+pub(crate) use layout::{Layout, replace_file};

@@ -8,9 +8,9 @@ use listwatch_components::client::{Cached, ListParams, Patch};
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use super::apply::{DryRun, Validation, write_params};
 use super::failure::{Failure, Report};
 use super::session::{Session, SessionArgs, full_name, kind_named};
+use super::writing::{DryRun, Validation, write_params};
 use crate::usage::program;
 
 /// Let a node take no new pods; those that it has stay

@@ -10,13 +10,13 @@ use listwatch_components::client::{DeleteParams, Error, ListParams, Propagation}
 use listwatch_proto::go_quote::quote_in_time;
 use listwatch_proto::resource::{Kind, ObjectKey};
 
-use super::apply::DryRun;
 use super::choice::ChoiceArgs;
 use super::failure::{Failure, Report};
 use super::follow::{Follow, Sighting};
 use super::manifest::FileArgs;
 use super::progress::Waiting;
 use super::session::{Session, SessionArgs, full_name, parse_targets};
+use super::writing::DryRun;
 use crate::programs::DURATION_MAX;
 use crate::terminal::tell;
 

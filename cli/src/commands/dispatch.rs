@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use super::failure::Failure;
 use super::refused::{Instead, RefusedArgs};
 use super::{
-    api_resources, apply, auth, autoscale, completion, cordon, create, delete, describe, drain, edit, events, exec,
-    explain, expose, get, label, logs, patch, replace, rollout, run, scale, set, taint, wait,
+    api_resources, api_versions, apply, auth, autoscale, certificate, cluster_info, completion, config, cordon, create,
+    delete, describe, diff, drain, edit, events, exec, explain, expose, get, label, logs, options, patch, replace,
+    rollout, run, scale, set, taint, version, wait,
 };
 
 /// A command on objects. In kubectl's order, in which slips of the pen are looked up, too.
@@ -24,6 +26,8 @@ pub(crate) enum Command {
     Rollout(Box<rollout::RolloutArgs>),
     Scale(scale::ScaleArgs),
     Autoscale(Box<autoscale::AutoscaleArgs>),
+    Certificate(certificate::CertificateArgs),
+    ClusterInfo(cluster_info::ClusterInfoArgs),
     Cordon(cordon::CordonArgs),
     Uncordon(cordon::UncordonArgs),
     Drain(Box<drain::DrainArgs>),
@@ -34,6 +38,7 @@ pub(crate) enum Command {
     Exec(exec::ExecArgs),
     PortForward(exec::PortForwardArgs),
     Events(events::EventsArgs),
+    Diff(Box<diff::DiffArgs>),
     Auth(Box<auth::AuthArgs>),
     Apply(Box<apply::ApplyArgs>),
     Patch(patch::PatchArgs),
@@ -43,14 +48,22 @@ pub(crate) enum Command {
     Annotate(label::AnnotateArgs),
     Completion(completion::CompletionArgs),
     ApiResources(api_resources::ApiResourcesArgs),
+    ApiVersions(api_versions::ApiVersionsArgs),
+    Config(config::ConfigArgs),
+    Version(version::VersionArgs),
+    Options(options::OptionsArgs),
     #[command(hide = true)]
-    Certificate(RefusedArgs),
+    Alpha(RefusedArgs),
     #[command(hide = true)]
     Cp(RefusedArgs),
     #[command(hide = true)]
     Debug(RefusedArgs),
     #[command(hide = true)]
-    Diff(RefusedArgs),
+    Kuberc(RefusedArgs),
+    #[command(hide = true)]
+    Kustomize(RefusedArgs),
+    #[command(hide = true)]
+    Plugin(RefusedArgs),
     #[command(hide = true)]
     Proxy(RefusedArgs),
     #[command(hide = true)]
@@ -62,6 +75,8 @@ const ON_THIS_MACHINE: Instead =
     Instead::Do("pods are processes of this machine: reach them at the address that lw get pods -o wide shows");
 /// What serves in place of a copy.
 const COPY_BY_HAND: Instead = Instead::Do("pack and unpack it: lw exec POD -- tar cf - PATH | tar xf -");
+/// What serves in place of building a folder.
+const KUSTOMIZE: Instead = Instead::Do("build the folder with kustomize or kubectl kustomize, and give it to -f -");
 /// What serves in place of a container to look around from.
 const NO_INSIDE: Instead = Instead::Do("pods are processes of this machine: look at them with lw logs and ps");
 
@@ -85,12 +100,24 @@ pub(crate) fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
             Command::Attach(args) => exec::attach(args).await,
             Command::Autoscale(args) => autoscale::run(args).await,
             Command::Auth(args) => auth::run(args).await,
-            Command::Certificate(args) => args.refuse("certificate", Instead::Nothing),
+            Command::Certificate(args) => certificate::run(args).await,
+            Command::ClusterInfo(args) => cluster_info::run(args).await,
+            Command::Config(args) => config::run(args),
+            Command::Version(args) => version::run(args).await,
+            Command::Options(args) => options::run(args),
+            Command::ApiVersions(args) => api_versions::run(args).await,
+            Command::Alpha(args) => {
+                args.refuse("alpha", Instead::Do("use kubectl alpha with the cluster's kubeconfig"))
+            }
+            Command::Kuberc(args) => args.refuse("kuberc", Instead::Do("lw has no preferences beside its flags")),
+            Command::Kustomize(args) => args.refuse("kustomize", KUSTOMIZE),
+            Command::Plugin(args) => args.refuse("plugin", Instead::Do("plugins are kubectl's; lw starts none")),
+            Command::Cp(args) if args.words().count() == 2 && !args.words().any(|word| word.contains(':')) => {
+                Err(Failure::plain("one of src or dest must be a remote file specification"))
+            }
             Command::Cp(args) => args.refuse("cp", COPY_BY_HAND),
             Command::Debug(args) => args.refuse("debug", NO_INSIDE),
-            Command::Diff(args) => {
-                args.refuse("diff", Instead::Do("lw apply --dry-run=server -o yaml shows what would be"))
-            }
+            Command::Diff(args) => diff::run(args).await,
             Command::Drain(args) => drain::run(args).await,
             Command::Explain(args) => explain::run(args).await,
             Command::Exec(args) => exec::run(args).await,

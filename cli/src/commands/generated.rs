@@ -6,10 +6,11 @@ use clap::{Args, ValueEnum};
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Map, Value};
 
-use super::apply::{DryRun, Validation, three_way, with_last_applied, write_params};
+use super::apply::{three_way, with_last_applied};
 use super::failure::Failure;
 use super::output::{PrintArgs, Printer};
 use super::session::{Session, SessionArgs, full_name};
+use super::writing::{DryRun, Validation, write_params};
 
 /// Flags of the commands that make an object up.
 #[derive(Debug, Args)]

@@ -251,11 +251,36 @@ fn parse(source: &str, document: &Document<'_>) -> Result<Option<Value>, Failure
         return Ok(Some(value));
     }
     let StrictValue(value) = serde_norway::from_str(document.text).map_err(|error| {
-        let below = error.location().map_or(0, |at| at.line().saturating_sub(1));
+        let line = error.location().map_or(0, |at| at.line());
         let text = error.to_string();
-        refuse(below, text.split(" at line ").next().unwrap_or(&text))
+        let why = text.split(" at line ").next().unwrap_or(&text);
+        match go_yaml(line, why) {
+            Some(words) if document.number == 1 => {
+                Failure::plain(format!("error parsing {source}: error converting YAML to JSON: {words}"))
+            }
+            _ => refuse(line.saturating_sub(1), why),
+        }
     })?;
     Ok(Some(value).filter(|v| !v.is_null()))
+}
+
+/// A fault of the syntax as Go's reader of YAML tells it, which counts lines from zero where the parser finds it, and from
+/// one where the scanner does. `None`: it is no fault of the syntax.
+fn go_yaml(line: usize, why: &str) -> Option<String> {
+    const PARSER: [&str; 5] = ["key", "node content", "'-' indicator", "',' or", "<"];
+    let is_parsers =
+        |what: &&str| why.strip_prefix("did not find expected ").is_some_and(|rest| rest.starts_with(*what));
+    let is_scanners =
+        ["found ", "did not find ", "could not find ", "mapping values ", "block ", "control characters "];
+    let line = if PARSER.iter().any(is_parsers) {
+        line.checked_sub(1)?
+    } else if is_scanners.iter().any(|start| why.starts_with(start)) {
+        // A fault in the first line is told without one.
+        if line == 1 { 0 } else { line }
+    } else {
+        return None;
+    };
+    Some(if line == 0 { format!("yaml: {why}") } else { format!("yaml: line {line}: {why}") })
 }
 
 /// The objects of a value: a List stands for its items.
@@ -265,7 +290,11 @@ fn collect(value: Value, source: &str, document: &Document<'_>, objects: &mut Ve
         Failure::plain(format!("error validating \"{source}\": document {number}, line {line}: {why}"))
     };
     let Ok(mut object) = Object::from_value(value) else {
-        objects.push(Err(refuse("not an object: it must begin with apiVersion: and kind:")));
+        let what = "error validating data: invalid object to validate";
+        objects.push(Err(Failure::plain(format!(
+            "error validating \"{source}\": {what}; if you choose to ignore these errors, turn validation off with \
+             --validate=false"
+        ))));
         return;
     };
     if object.kind_name().ends_with("List") && object.at(&["items"]).is_some_and(Value::is_array) {
@@ -368,6 +397,26 @@ mod tests {
         assert!(parse("x.yaml", &all[0]).is_ok());
         let error = parse("x.yaml", &all[1]).expect_err("broken").text();
         assert!(error.starts_with("error: error parsing x.yaml: document 2, line 5: "), "{error}");
+    }
+
+    #[test]
+    fn a_fault_of_the_syntax_in_the_first_document_is_told_as_go_does() {
+        // The words and numbers of kubectl 1.36.
+        let table = [
+            (
+                "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: b\n data: {}\n",
+                "yaml: line 4: did not find expected key",
+            ),
+            ("a: [1, 2\nb: 3\n", "yaml: line 1: did not find expected ',' or ']'"),
+            ("a:\n\tb: 1\n", "yaml: line 2: found character that cannot start any token"),
+            ("a: \"b\n", "yaml: line 2: found unexpected end of stream"),
+            ("a: %x\n", "yaml: found character that cannot start any token"),
+            ("a: b: c\n", "yaml: mapping values are not allowed in this context"),
+        ];
+        for (text, words) in table {
+            let error = parse("x", &documents(text)[0]).expect_err("broken").text();
+            assert_eq!(error, format!("error: error parsing x: error converting YAML to JSON: {words}"));
+        }
     }
 
     #[test]

@@ -3,30 +3,36 @@
 //! Invariants: what an object means stands in the server; a command asks, joins columns and prints. Results go to
 //! standard output, all else to standard error. Exit codes are kubectl's: 0 done, 1 refused, failed or wrong usage.
 //!
-//! * [`get`], [`describe`], [`events`], [`logs`], [`api_resources`], [`explain`]: look; [`exec`]: into what runs
+//! * [`get`], [`describe`], [`events`], [`logs`], [`api_resources`], [`explain`], [`diff`]: look; [`exec`]: into what runs
 //! * [`apply`], [`create`], [`run`], [`expose`], [`autoscale`], [`replace`], [`delete`], [`edit`], [`patch`], [`label`],
 //!   [`taint`], [`cordon`], [`drain`], [`scale`], [`set`], [`rollout`]: change; [`generated`]: objects made up from flags
-//! * [`auth`]: who one is, and what one may do
+//! * [`auth`], [`certificate`]: who one is, and what one may do
+//! * [`version`], [`api_versions`], [`cluster_info`], [`options`], [`config`]: what this is and where it goes
 //! * [`wait`]: until something is so; [`completion`]: for shells; [`refused`]: what there is not
 //! * [`selection`], [`choice`], [`follow`]: which objects, and their changes by watch; [`progress`]: while a person waits
 //! * [`session`], [`names`]: connection, namespace, how objects are named
-//! * [`manifest`], [`strict_value`]: objects from files; [`rules`]: rules of roles as lines
+//! * [`manifest`], [`strict_value`], [`writing`]: objects from files, and how they are written; [`rules`]: rules of roles as lines
 //! * [`table`], [`output`], [`yaml`], [`kyaml`], [`age`]: print
 //! * [`command_line`], [`failure`]: flags and errors in kubectl's words
 //! * [`dispatch`]: which is which
 
 mod age;
 mod api_resources;
+mod api_versions;
 mod apply;
 mod auth;
 mod autoscale;
+mod certificate;
 mod choice;
+mod cluster_info;
 mod command_line;
 mod completion;
+mod config;
 mod cordon;
 mod create;
 mod delete;
 mod describe;
+mod diff;
 mod dispatch;
 mod drain;
 mod edit;
@@ -43,6 +49,7 @@ mod label;
 mod logs;
 mod manifest;
 mod names;
+mod options;
 mod output;
 mod patch;
 mod progress;
@@ -58,7 +65,9 @@ mod set;
 mod strict_value;
 mod table;
 mod taint;
+mod version;
 mod wait;
+mod writing;
 mod yaml;
 
 pub(crate) use apply::with_last_applied;

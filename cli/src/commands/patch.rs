@@ -9,13 +9,14 @@ use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Map, Value};
 
-use super::apply::{DryRun, Validation, three_way, write_params};
+use super::apply::three_way;
 use super::choice::{Selection, SelectionArgs};
 use super::failure::{Failure, Report};
 use super::output::{PrintArgs, Printer};
 use super::selection::Chosen;
 use super::session::{Session, full_name};
 use super::strict_value::{StrictValue, too_deep};
+use super::writing::{DryRun, Validation, write_params};
 
 /// Change parts of objects
 ///

@@ -13,7 +13,7 @@ use super::failure::Failure;
 #[command(disable_help_flag = true)]
 pub(crate) struct RefusedArgs {
     #[arg(num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _words: Vec<String>,
+    words: Vec<String>,
 }
 
 /// What serves in place of a command.
@@ -28,6 +28,11 @@ pub(crate) enum Instead {
 }
 
 impl RefusedArgs {
+    /// What stands behind the name, but for flags.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().map(String::as_str).filter(|word| !word.starts_with('-'))
+    }
+
     /// Says that there is no such command: wrong usage.
     ///
     /// # Errors

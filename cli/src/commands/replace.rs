@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::Args;
 use listwatch_components::client::{DeleteParams, Error, Propagation};
 
-use super::apply::{DryRun, Validation, with_last_applied, write_params};
+use super::apply::with_last_applied;
 use super::delete::{Leaving, said_of_deleted, wait_gone};
 use super::failure::{Failure, Report};
 use super::manifest::{FileArgs, Manifest};
-use super::output::{PrintArgs, Printer};
-use super::session::{Session, SessionArgs, full_name};
+use super::session::Session;
+use super::writing::{DryRun, Teller, WritingArgs};
 
 /// How long a deleted object is waited for unless told otherwise (kubectl's number).
 const GONE_MAX: Duration = Duration::from_secs(5 * 60);
@@ -25,9 +25,7 @@ pub(crate) struct ReplaceArgs {
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
-    session: SessionArgs,
-    #[command(flatten)]
-    print: PrintArgs,
+    writing: WritingArgs,
     /// Delete what is there and create it anew
     #[arg(long)]
     force: bool,
@@ -43,15 +41,6 @@ pub(crate) struct ReplaceArgs {
     /// The part of the object that is replaced
     #[arg(long, value_name = "PART", default_value = "", hide_default_value = true)]
     subresource: String,
-    /// What becomes of fields that do not exist
-    #[arg(long, value_enum, default_value_t = Validation::Strict)]
-    validate: Validation,
-    /// Who manages the fields
-    #[arg(long, value_name = "NAME", default_value = "kubectl-replace")]
-    field_manager: String,
-    /// Only say what would be done: by this program alone (client) or by the server without storing it (server)
-    #[arg(long, value_enum, default_value_t = DryRun::None)]
-    dry_run: DryRun,
 }
 
 /// Runs the command.
@@ -63,12 +52,11 @@ pub(crate) async fn run(args: &ReplaceArgs) -> Result<ExitCode, Failure> {
     if !args.timeout.is_zero() && !args.force {
         return Err(Failure::usage("--timeout must have --force specified"));
     }
-    if args.force && args.dry_run != DryRun::None {
+    if args.force && args.writing.dry_run != DryRun::None {
         return Err(Failure::usage("--dry-run can not be used when --force is set"));
     }
-    let printer = args.print.printer()?;
-    let session = Session::open(&args.session)?;
-    let mut replace = Replace { args, session, printer, report: Report::default() };
+    let (session, teller) = args.writing.open()?;
+    let mut replace = Replace { args, session, teller, report: Report::default() };
     let mut manifests = Vec::new();
     for manifest in args.files.read(&replace.session, "replace") {
         match manifest {
@@ -90,7 +78,7 @@ pub(crate) async fn run(args: &ReplaceArgs) -> Result<ExitCode, Failure> {
 struct Replace<'a> {
     args: &'a ReplaceArgs,
     session: Session,
-    printer: Option<Printer>,
+    teller: Teller,
     report: Report,
 }
 
@@ -108,7 +96,7 @@ impl Replace<'_> {
                 Err(error) if error.is_not_found() => {}
                 Err(error) => return Err(Failure::during(manifest.context("deleting"), error)),
                 Ok(deleted) => {
-                    if self.printer.is_none() {
+                    if self.teller.is_in_lines() {
                         writeln!(io::stdout(), "{}", said_of_deleted(manifest.kind, &key, "deleted"))?;
                     }
                     if !deleted.removed {
@@ -134,10 +122,10 @@ impl Replace<'_> {
         let is_remembered = args.save_config || manifest.object.annotation(super::apply::LAST_APPLIED).is_some();
         let mut wanted = if is_remembered { with_last_applied(&manifest.object) } else { manifest.object.clone() };
         let api = self.session.api(manifest.kind);
-        let params = write_params(&args.field_manager, args.dry_run, args.validate);
+        let params = args.writing.params("kubectl-replace");
         let object = if args.force {
             api.create_with(&wanted, &params).await?.object
-        } else if args.dry_run == DryRun::Client {
+        } else if args.writing.dry_run == DryRun::Client {
             wanted
         } else {
             let failed = |error| Failure::during(manifest.context("replacing"), error);
@@ -148,13 +136,6 @@ impl Replace<'_> {
             }
             api.update_with(&wanted, &args.subresource, &params).await.map_err(failed)?.object
         };
-        let out = &mut io::stdout();
-        match &mut self.printer {
-            Some(printer) => printer.print(out, manifest.kind, &object),
-            None => {
-                let suffix = args.dry_run.suffix();
-                Ok(writeln!(out, "{} replaced{suffix}", full_name(manifest.kind, object.name()))?)
-            }
-        }
+        self.teller.tell(manifest.kind, &object, "replaced")
     }
 }

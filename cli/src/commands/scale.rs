@@ -10,13 +10,13 @@ use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Object, Reason, Status};
 use serde_json::json;
 
-use super::apply::DryRun;
 use super::failure::{Failure, Report};
 use super::follow::{Follow, Sighting};
 use super::manifest::FileArgs;
 use super::progress::Waiting;
 use super::selection::{Chosen, Naming};
 use super::session::{Session, SessionArgs, full_name};
+use super::writing::DryRun;
 
 /// Set the number of replicas
 ///

@@ -10,6 +10,7 @@ use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{KINDS, Kind, LearnedKind, Object, ObjectKey, Reason, learned};
 
 use super::failure::{Failure, with_causes};
+use crate::cluster::locate;
 use crate::connection::ConnectionArgs;
 use crate::terminal::tell;
 
@@ -51,6 +52,25 @@ pub(crate) struct SessionArgs {
 }
 
 impl SessionArgs {
+    /// The kubeconfig that these flags mean, by the same rule as the connection.
+    pub(crate) fn kubeconfig(&self) -> Result<PathBuf, Failure> {
+        if let Some(path) = &self.connection.kubeconfig {
+            return Ok(path.clone());
+        }
+        locate::kubeconfig(self.cluster.as_deref(), self.data_dir.as_deref())
+            .map_err(|error| Failure::plain(with_causes(error.as_ref())))
+    }
+
+    /// The context that was asked for.
+    pub(crate) fn context(&self) -> Option<&str> {
+        self.context.as_deref()
+    }
+
+    /// The namespace that was asked for.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Where the server is, and as whom it is asked; and the namespace of what is named without one.
     fn config(&self) -> Result<(ClientConfig, String), Failure> {
         let (cluster, data_dir, context) = (self.cluster.as_deref(), self.data_dir.as_deref(), self.context.as_deref());
@@ -211,7 +231,10 @@ pub(crate) fn parse_targets(words: &[String]) -> Result<Vec<Target>, Failure> {
     let Some((kinds, names)) = words.split_first() else { return Ok(Vec::new()) };
     let mut targets = Vec::new();
     for word in kinds.split(',').filter(|w| !w.is_empty()) {
-        let is_in = |k: &&'static Kind| k.categories.contains(&word);
+        // A kind of several versions is meant in its preferred one.
+        let is_preferred =
+            |k: &'static Kind| Kind::by_name(&k.name().to_string()).is_none_or(|preferred| preferred == k);
+        let is_in = |k: &&'static Kind| k.categories.contains(&word) && is_preferred(k);
         let mut in_category: Vec<&'static Kind> = KINDS.iter().filter(is_in).collect();
         if !in_category.is_empty() || Kind::by_name(word).is_none() {
             learn_kinds();
@@ -267,6 +290,8 @@ mod tests {
         let all: Vec<_> = parse("all").expect("a category").into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(all[..3], ["pods", "replicationcontrollers", "services"]);
         assert!(all.contains(&"deployments") && !all.contains(&"configmaps"), "{all:?}");
+        assert_eq!(all.iter().filter(|kind| **kind == "horizontalpodautoscalers").count(), 1, "{all:?}");
+        assert_eq!(parse("pods.v1."), Ok(vec![one("pods", "")]));
         assert!(parse("widget").expect_err("unknown").contains("the server doesn't have a resource type \"widget\""));
         assert!(parse("pod pod/a").is_err());
         assert!(parse("pod/").is_err());

@@ -87,7 +87,11 @@ fn inline(value: &Value, indent: usize, out: &mut String) {
         Value::Null => out.push_str("null"),
         Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
         Value::Number(n) => out.push_str(&n.to_string()),
-        Value::String(text) => out.push_str(&scalar_text(text, indent)),
+        Value::String(text) => {
+            let line = &out[out.rfind('\n').map_or(0, |at| at + 1)..];
+            let column = line.chars().count();
+            out.push_str(&folded(&scalar_text(text, indent), column, indent));
+        }
         Value::Array(_) => out.push_str("[]"),
         Value::Object(_) => out.push_str("{}"),
     }
@@ -104,9 +108,66 @@ fn scalar_text(text: &str, indent: usize) -> String {
     if is_plain(text) { text.to_owned() } else { format!("'{}'", text.replace('\'', "''")) }
 }
 
-/// JSON's string is YAML's double-quoted one.
+/// How long a line grows before it is broken at its next blank (that of libyaml, whose rules Go's writer follows).
+const WIDTH: usize = 80;
+
+/// A scalar that begins at this column, on several lines where it is long.
+fn folded(scalar: &str, column: usize, indent: usize) -> String {
+    let letters: Vec<char> = scalar.chars().collect();
+    if letters.first() == Some(&'|') || column + letters.len() <= WIDTH {
+        return scalar.to_owned();
+    }
+    let is_double = letters.first() == Some(&'"');
+    let is_quoted = is_double || letters.first() == Some(&'\'');
+    let value = if is_quoted { 1..letters.len() - 1 } else { 0..letters.len() };
+    let (mut out, mut column, mut is_behind_blank) = (String::with_capacity(scalar.len()), column, false);
+    for (at, letter) in letters.iter().enumerate() {
+        let is_blank = *letter == ' ' && value.contains(&at);
+        let is_edge = is_quoted && (at == value.start || at + 1 == value.end);
+        let is_before_blank = value.contains(&(at + 1)) && letters[at + 1] == ' ';
+        if is_blank && !is_behind_blank && column > WIDTH && !is_edge && (is_double || !is_before_blank) {
+            out.push('\n');
+            pad(indent, &mut out);
+            column = indent;
+            if is_before_blank {
+                out.push('\\');
+                column += 1;
+            }
+        } else {
+            out.push(*letter);
+            column += 1;
+        }
+        is_behind_blank = is_blank;
+    }
+    out
+}
+
+/// With the escapes of YAML, as Go's writer chooses them.
 fn double_quoted(text: &str) -> String {
-    Value::String(text.to_owned()).to_string()
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        let code = u32::from(letter);
+        match letter {
+            '"' | '\\' => out.extend(['\\', letter]),
+            '\0' => out.push_str("\\0"),
+            '\x07' => out.push_str("\\a"),
+            '\x08' => out.push_str("\\b"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\x0b' => out.push_str("\\v"),
+            '\x0c' => out.push_str("\\f"),
+            '\r' => out.push_str("\\r"),
+            '\x1b' => out.push_str("\\e"),
+            '\u{85}' => out.push_str("\\N"),
+            '\u{2028}' => out.push_str("\\L"),
+            '\u{2029}' => out.push_str("\\P"),
+            '\u{feff}' => out.push_str("\\uFEFF"),
+            _ if letter.is_control() => out.push_str(&format!("\\x{code:02X}")),
+            _ => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// `|` with the text below; the mark behind it says how many line breaks end it.
@@ -237,11 +298,28 @@ mod tests {
             "1_000",
             "=",
             "---",
+            "a text that is so long that it does not fit into a line, and so goes on in the next one, as far in as the first",
+            "a: text that is so long that it does not fit into a line, and  so goes on in the next one,  as far in as the first ",
+            "yes\u{7} a text that is so long that it does not fit into a line,  and so goes on in the next one,   as far as it goes",
         ] {
             let value = json!({"k": text, "l": [text, {text.to_owned() + "k": text}]});
             let yaml = to_yaml(&value);
             let back: Value = serde_norway::from_str(&yaml).unwrap_or_else(|e| panic!("{text:?}: {e}\n{yaml}"));
             assert_eq!(back, value, "{yaml}");
         }
+    }
+
+    /// As kubectl 1.36.3 shows this annotation and this message.
+    #[test]
+    fn long_texts_go_on_in_the_next_line() {
+        let value = json!({"metadata": {"annotations": {
+            "kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request for container c; cpu limit for container c",
+        }}, "message": "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"});
+        assert_eq!(
+            to_yaml(&value),
+            "message: one two three four five six seven eight nine ten eleven twelve thirteen fourteen\n  fifteen sixteen\n\
+             metadata:\n  annotations:\n    kubernetes.io/limit-ranger: 'LimitRanger plugin set: cpu request for container\n      \
+             c; cpu limit for container c'\n"
+        );
     }
 }

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use listwatch_proto::resource::Status;
+use listwatch_proto::resource::{Reason, Status};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
@@ -125,6 +125,11 @@ async fn body_of(answer: Response<Incoming>) -> Result<Bytes, Error> {
     if said["kind"] != "Status" {
         status.code = parts.status.as_u16();
         status.message = String::from_utf8_lossy(&body).trim().to_owned();
+        if parts.status == StatusCode::NOT_FOUND {
+            // What has no page of its own, in the words of Kubernetes' client.
+            status.reason = Reason::NotFound;
+            status.message = "the server could not find the requested resource".to_owned();
+        }
     }
     Err(Error::Status(Box::new(status)))
 }

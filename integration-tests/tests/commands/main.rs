@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use listwatch_integration_tests::Server;
 
+mod about;
 mod changes;
 mod generated;
 mod hostile;
@@ -113,6 +114,9 @@ fn objects_are_made_shown_and_deleted_in_kubectls_words() {
     shell.check("get pods,deploy -o name", "", "pod/wren\ndeployment.apps/plum\n");
     let (out, _, _) = shell.run("describe pod wr", "");
     assert!(out.starts_with("Name:             wren\nNamespace:        default\n"), "{out}");
+    // Found by the beginning of its name, it is shown without its Events.
+    assert!(out.ends_with("for 300s\n\n") && !out.contains("Events:"), "{out}");
+    let (out, _, _) = shell.run("describe pod wren", "");
     assert!(out.ends_with("Events:           <none>\n"), "{out}");
     shell.check("delete pod wren", "", "pod \"wren\" deleted from default namespace\n");
     let (out, err, code) = shell.run("delete -f -", &both);

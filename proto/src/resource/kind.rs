@@ -194,7 +194,9 @@ impl Kind {
             || self.short_names.contains(&word);
         named
             && rest.is_none_or(|r| {
-                r == self.group || r == format!("{}.{}", self.version, self.group).trim_end_matches('.')
+                // `pods.v1.` names the group that has no name.
+                r == self.group
+                    || r.trim_end_matches('.') == format!("{}.{}", self.version, self.group).trim_end_matches('.')
             })
     }
 

@@ -31,5 +31,5 @@ mod well_formed;
 
 pub(crate) use door::{RestDoor, RestFront, routes};
 pub use inflight::RequestsInflight;
-pub(crate) use plain::KUBERNETES_VERSION;
+pub(crate) use listwatch_proto::version::KUBERNETES_VERSION;
 pub use times::RequestTimes;

@@ -6,14 +6,12 @@ use axum::response::Response;
 use axum::routing::any;
 use http::{Method, StatusCode};
 use listwatch_proto::resource::KINDS;
+use listwatch_proto::version::VersionInfo;
 use serde_json::json;
 
 use super::door::not_allowed;
 use super::form::answer;
 use super::form::negotiate::{self, Encoding, Route};
-
-/// The Kubernetes release whose API is served.
-pub(crate) const KUBERNETES_VERSION: &str = "1.36.3";
 
 /// `/`, `/index.html`, `/version`.
 pub(super) fn router() -> Router {
@@ -51,27 +49,7 @@ async fn version(request: Request) -> Response {
     if let Err(status) = negotiate::routed(request.headers(), Route::Json) {
         return answer::failure(&status, negotiate::encoding(request.headers()));
     }
-    let mut parts = KUBERNETES_VERSION.split('.');
-    let architecture = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    let value = json!({
-        "major": parts.next(),
-        "minor": parts.next(),
-        "emulationMajor": "1",
-        "emulationMinor": KUBERNETES_VERSION.split('.').nth(1),
-        "minCompatibilityMajor": "1",
-        "minCompatibilityMinor": KUBERNETES_VERSION.split('.').nth(1),
-        "gitVersion": format!("v{KUBERNETES_VERSION}+listwatch-{}", env!("CARGO_PKG_VERSION")),
-        "gitCommit": "",
-        "gitTreeState": "",
-        "buildDate": "",
-        "goVersion": "",
-        "compiler": "rustc",
-        "platform": format!("{}/{architecture}", std::env::consts::OS),
-    });
+    let value = serde_json::to_value(VersionInfo::server()).expect("plain data serializes");
     answer::value(StatusCode::OK, Encoding::Json, &value)
 }
 

@@ -1,18 +1,16 @@
 //! `lw apply -f`: create what is missing, patch what differs, say which it was.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
-use listwatch_components::client::{Patch, WriteParams};
+use clap::Args;
+use listwatch_components::client::Patch;
 use listwatch_proto::resource::{Object, Reason};
-use listwatch_proto::v1::FieldValidation;
 use serde_json::{Map, Value};
 
 use super::super::failure::Failure;
 use super::super::manifest::{FileArgs, Manifest, for_each_manifest};
-use super::super::output::PrintArgs;
-use super::super::session::{Session, SessionArgs, full_name};
+use super::super::session::Session;
+use super::super::writing::{DryRun, Validation, WritingArgs, write_params};
 use super::last_applied::{self, LastApplied};
 use super::server_side::ServerSide;
 use super::three_way::{merge_patch, three_way};
@@ -35,15 +33,7 @@ pub(crate) struct ApplyArgs {
     #[command(flatten)]
     files: FileArgs,
     #[command(flatten)]
-    session: SessionArgs,
-    #[command(flatten)]
-    print: PrintArgs,
-    /// Only say what would be done: by this program alone (client) or by the server without storing it (server)
-    #[arg(long, value_enum, default_value_t = DryRun::None)]
-    dry_run: DryRun,
-    /// What becomes of fields that do not exist
-    #[arg(long, value_enum, default_value_t = Validation::Strict)]
-    validate: Validation,
+    writing: WritingArgs,
     /// The server merges, and keeps who owns which field
     #[arg(long)]
     server_side: bool,
@@ -53,57 +43,9 @@ pub(crate) struct ApplyArgs {
     /// Refused by name.
     #[arg(long, hide = true)]
     force: bool,
-    /// Who manages the fields
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    field_manager: String,
     /// Refused by name.
     #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     prune: Option<bool>,
-}
-
-/// Who only pretends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum DryRun {
-    /// Nobody.
-    None,
-    /// This program.
-    Client,
-    /// The server.
-    Server,
-}
-
-impl DryRun {
-    /// What is said behind a deed.
-    pub(crate) fn suffix(self) -> &'static str {
-        match self {
-            DryRun::None => "",
-            DryRun::Client => " (dry run)",
-            DryRun::Server => " (server dry run)",
-        }
-    }
-}
-
-/// What becomes of unknown fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Validation {
-    /// They are refused, each by name.
-    #[value(alias = "true")]
-    Strict,
-    /// They are dropped with a warning.
-    Warn,
-    /// They are dropped.
-    #[value(alias = "false")]
-    Ignore,
-}
-
-/// How objects of a file are written.
-pub(crate) fn write_params(manager: &str, dry_run: DryRun, validate: Validation) -> WriteParams {
-    let field_validation = match validate {
-        Validation::Strict => FieldValidation::Strict,
-        Validation::Warn => FieldValidation::Warn,
-        Validation::Ignore => FieldValidation::Ignore,
-    };
-    WriteParams { dry_run: dry_run == DryRun::Server, field_manager: manager.to_owned(), field_validation }
 }
 
 /// Runs the command.
@@ -123,49 +65,72 @@ pub(crate) async fn run(args: &ApplyArgs) -> Result<ExitCode, Failure> {
     if args.force_conflicts && !args.server_side {
         return Err(Failure::usage("--force-conflicts only works with --server-side"));
     }
-    if args.dry_run == DryRun::Client && args.server_side {
+    if args.writing.dry_run == DryRun::Client && args.server_side {
         return Err(Failure::usage(
             "--dry-run=client doesn't work with --server-side (did you mean --dry-run=server instead?)",
         ));
     }
     args.files.require()?;
-    let mut printer = args.print.printer()?;
-    let session = Session::open(&args.session)?;
+    let (session, mut teller) = args.writing.open()?;
+    let how = How {
+        manager: args.writing.manager(""),
+        server_side: args.server_side,
+        force_conflicts: args.force_conflicts,
+        dry_run: args.writing.dry_run,
+        validate: args.writing.validate,
+        remembers: true,
+    };
     for_each_manifest(&args.files, &session, "apply", async |manifest| {
-        let (object, deed) = apply(args, &session, &manifest).await?;
-        let out = &mut io::stdout().lock();
-        match &mut printer {
-            Some(printer) => printer.print(out, manifest.kind, &object)?,
-            None => writeln!(out, "{} {deed}{}", full_name(manifest.kind, object.name()), args.dry_run.suffix())?,
-        }
-        Ok(())
+        let (object, deed) = apply(&how, &session, &manifest).await?;
+        teller.tell(manifest.kind, &object, deed)
     })
     .await
 }
 
+/// How objects are applied.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct How<'a> {
+    /// Who manages the fields; empty: kubectl's own.
+    pub(crate) manager: &'a str,
+    /// The server merges.
+    pub(crate) server_side: bool,
+    /// Fields that others own are taken over.
+    pub(crate) force_conflicts: bool,
+    /// Who only pretends.
+    pub(crate) dry_run: DryRun,
+    /// What becomes of unknown fields.
+    pub(crate) validate: Validation,
+    /// The object remembers what was applied.
+    pub(crate) remembers: bool,
+}
+
 /// Makes one object be as it is wanted; gives it as it is then, and what was done.
-async fn apply(args: &ApplyArgs, session: &Session, manifest: &Manifest) -> Result<(Object, &'static str), Failure> {
+pub(crate) async fn apply(
+    how: &How<'_>,
+    session: &Session,
+    manifest: &Manifest,
+) -> Result<(Object, &'static str), Failure> {
     if manifest.object.name().is_empty() {
         return Err(nameless(manifest));
     }
-    if args.server_side {
-        let how = ServerSide {
-            manager: &args.field_manager,
-            force: args.force_conflicts,
-            dry_run: args.dry_run,
-            validate: args.validate,
+    if how.server_side {
+        let by_server = ServerSide {
+            manager: how.manager,
+            force: how.force_conflicts,
+            dry_run: how.dry_run,
+            validate: how.validate,
         };
-        return Ok((how.apply(session, manifest).await?, "serverside-applied"));
+        return Ok((by_server.apply(session, manifest).await?, "serverside-applied"));
     }
     let api = session.api(manifest.kind);
-    let manager = if args.field_manager.is_empty() { "kubectl-client-side-apply" } else { &args.field_manager };
-    let params = write_params(manager, args.dry_run, args.validate);
-    let wanted = with_last_applied(&manifest.object);
+    let manager = if how.manager.is_empty() { "kubectl-client-side-apply" } else { how.manager };
+    let params = write_params(manager, how.dry_run, how.validate);
+    let wanted = if how.remembers { with_last_applied(&manifest.object) } else { forgetful(&manifest.object) };
     let mut tries = 0;
     loop {
         let live = api.get_opt(&manifest.key()).await.map_err(|e| Failure::during(reading(manifest), e))?;
         let Some(live) = live else {
-            if args.dry_run == DryRun::Client {
+            if how.dry_run == DryRun::Client {
                 return Ok((wanted, "created"));
             }
             match api.create_with(&wanted, &params).await {
@@ -176,10 +141,10 @@ async fn apply(args: &ApplyArgs, session: &Session, manifest: &Manifest) -> Resu
             }
             continue;
         };
-        let Some((patch, next)) = patch_for(manifest, &wanted, &live.object, tries == 0) else {
+        let Some((patch, next)) = patch_for(manifest, &wanted, &live.object, how.remembers && tries == 0) else {
             return Ok((live.object, "unchanged"));
         };
-        if args.dry_run == DryRun::Client {
+        if how.dry_run == DryRun::Client {
             return Ok((next, "configured"));
         }
         match api.patch_with(&manifest.key(), "", &Patch::Merge(patch), &params).await {
@@ -264,13 +229,19 @@ fn names_version(object: &Object) -> bool {
     !object.text(&["metadata", "resourceVersion"]).is_empty()
 }
 
-/// The object with the memory of itself.
-pub(crate) fn with_last_applied(object: &Object) -> Object {
+/// The object without a memory of itself that the manifest brings, and with a place for one.
+fn forgetful(object: &Object) -> Object {
     let mut bare = object.clone();
     if bare.annotations().next().is_none() {
         bare.set(&["metadata", "annotations"], Value::Object(Map::new()));
     }
     bare.remove(&["metadata", "annotations", LAST_APPLIED]);
+    bare
+}
+
+/// The object with the memory of itself.
+pub(crate) fn with_last_applied(object: &Object) -> Object {
+    let mut bare = forgetful(object);
     let memory = Value::Object(bare.0.clone()).to_string() + "\n";
     bare.set(&["metadata", "annotations", LAST_APPLIED], memory);
     bare

@@ -8,14 +8,14 @@ use listwatch_components::client::Patch;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::command::{LAST_APPLIED, with_last_applied, write_params};
-use super::{DryRun, Validation};
+use super::command::{LAST_APPLIED, with_last_applied};
 use crate::commands::choice::{Selection, SelectionArgs};
 use crate::commands::failure::{Failure, Report};
 use crate::commands::manifest::FileArgs;
 use crate::commands::output::PrintArgs;
 use crate::commands::refused::{Instead, RefusedArgs};
 use crate::commands::session::{Session, SessionArgs, full_name};
+use crate::commands::writing::{DryRun, Validation, write_params};
 use crate::commands::yaml::to_yaml;
 use crate::usage::program;
 

@@ -11,5 +11,5 @@ mod merge_keys;
 mod server_side;
 mod three_way;
 
-pub(crate) use command::{ApplyArgs, DryRun, LAST_APPLIED, Validation, run, with_last_applied, write_params};
+pub(crate) use command::{ApplyArgs, How, LAST_APPLIED, apply, run, with_last_applied};
 pub(crate) use three_way::{merge_patch, three_way};

@@ -3,11 +3,10 @@
 use listwatch_components::client::{Error, Patch};
 use listwatch_proto::resource::Object;
 
-use super::command::write_params;
-use super::{DryRun, Validation};
 use crate::commands::failure::Failure;
 use crate::commands::manifest::Manifest;
 use crate::commands::session::Session;
+use crate::commands::writing::{DryRun, Validation, write_params};
 
 /// Whose fields they are unless another name is given (kubectl's own).
 const MANAGER: &str = "kubectl";

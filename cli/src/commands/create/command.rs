@@ -17,12 +17,12 @@ use super::service::ServiceArgs;
 use super::simple::{BudgetArgs, NamespaceArgs, PriorityArgs, QuotaArgs, ServiceAccountArgs};
 use super::token::{self, TokenArgs};
 use super::workload::{CronJobArgs, DeploymentArgs, JobArgs};
-use crate::commands::apply::{DryRun, LAST_APPLIED, Validation, with_last_applied, write_params};
+use crate::commands::apply::{LAST_APPLIED, with_last_applied};
 use crate::commands::failure::Failure;
 use crate::commands::manifest::{FileArgs, for_each_manifest};
-use crate::commands::output::{PrintArgs, Printer};
 use crate::commands::refused::{Instead, RefusedArgs};
-use crate::commands::session::{Session, SessionArgs, full_name};
+use crate::commands::session::Session;
+use crate::commands::writing::{DryRun, Teller, WritingArgs};
 
 /// Create objects from files, or simple ones by flags
 ///
@@ -81,27 +81,16 @@ enum What {
 #[derive(Debug, Args)]
 pub(super) struct HowArgs {
     #[command(flatten)]
-    session: SessionArgs,
-    #[command(flatten)]
-    print: PrintArgs,
-    /// Only say what would be done: by this program alone (client) or by the server without storing it (server)
-    #[arg(long, value_enum, default_value_t = DryRun::None)]
-    dry_run: DryRun,
-    /// What becomes of fields that do not exist
-    #[arg(long, value_enum, default_value_t = Validation::Strict)]
-    validate: Validation,
+    writing: WritingArgs,
     /// Remember the object in an annotation, for a later apply
     #[arg(long)]
     save_config: bool,
-    /// Who manages the fields
-    #[arg(long, value_name = "NAME", default_value = "kubectl-create")]
-    field_manager: String,
 }
 
 impl HowArgs {
     /// The connection, for what is made from other objects.
     pub(super) fn session(&self) -> Result<Session, Failure> {
-        Session::open(&self.session)
+        Session::open(&self.writing.session)
     }
 }
 
@@ -140,7 +129,7 @@ async fn send(args: &CreateArgs, path: &str) -> Result<ExitCode, Failure> {
     let Some(file) = args.files.only() else {
         return Err(Failure::usage("--raw can only use a single local file or stdin"));
     };
-    if args.how.print.is_given() {
+    if args.how.writing.print.is_given() {
         return Err(Failure::usage("--raw and --output are mutually exclusive"));
     }
     let mut body = Vec::new();
@@ -149,7 +138,7 @@ async fn send(args: &CreateArgs, path: &str) -> Result<ExitCode, Failure> {
     } else {
         body = std::fs::read(file).map_err(|error| Failure::plain(format!("open {file}: {error}")))?;
     }
-    let session = Session::open(&args.how.session)?;
+    let session = Session::open(&args.how.writing.session)?;
     let request = RawRequest { method: http::Method::POST, path: path.to_owned(), body: Some(Bytes::from(body)) };
     let answer = session.client.raw(request).await?;
     io::stdout().lock().write_all(&answer)?;
@@ -158,8 +147,8 @@ async fn send(args: &CreateArgs, path: &str) -> Result<ExitCode, Failure> {
 
 async fn from_files(args: &CreateArgs) -> Result<ExitCode, Failure> {
     args.files.require()?;
-    let session = Session::open(&args.how.session)?;
-    let mut creator = Creator { how: &args.how, session: &session, printer: args.how.print.printer()? };
+    let (session, teller) = args.how.writing.open()?;
+    let mut creator = Creator { how: &args.how, session: &session, teller };
     for_each_manifest(&args.files, &session, "create", async |manifest| {
         creator
             .create(manifest.kind, &manifest.object, |error| Failure::during(manifest.context("creating"), error))
@@ -172,15 +161,14 @@ async fn from_files(args: &CreateArgs) -> Result<ExitCode, Failure> {
 async fn one(how: &HowArgs, object: Value, generator: &str) -> Result<ExitCode, Failure> {
     let mut object = Object::from_value(object).map_err(|_| Failure::plain("the object is none"))?;
     let kind = object.kind().ok_or_else(|| Failure::plain("the kind is not served"))?;
-    let printer = how.print.printer()?;
-    let session = Session::open(&how.session)?;
-    if kind.namespaced && (how.dry_run != DryRun::Client || session.is_namespace_given) {
+    let (session, teller) = how.writing.open()?;
+    if kind.namespaced && (how.writing.dry_run != DryRun::Client || session.is_namespace_given) {
         object.set(&["metadata", "namespace"], session.namespace.as_str());
     }
     if how.save_config {
         remember(&mut object, session.is_namespace_given);
     }
-    let mut creator = Creator { how, session: &session, printer };
+    let mut creator = Creator { how, session: &session, teller };
     let failed = |error| match error {
         Error::Status(status) if !generator.is_empty() => {
             Failure::plain(format!("failed to create {generator} {}", status.message))
@@ -208,7 +196,7 @@ fn remember(object: &mut Object, with_namespace: bool) {
 struct Creator<'a> {
     how: &'a HowArgs,
     session: &'a Session,
-    printer: Option<Printer>,
+    teller: Teller,
 }
 
 impl Creator<'_> {
@@ -218,20 +206,14 @@ impl Creator<'_> {
         object: &Object,
         failed: impl FnOnce(Error) -> Failure,
     ) -> Result<(), Failure> {
-        let dry_run = self.how.dry_run;
         let is_to_remember = self.how.save_config && object.annotation(LAST_APPLIED).is_none();
         let wanted = if is_to_remember { with_last_applied(object) } else { object.clone() };
-        let object = if dry_run == DryRun::Client {
+        let object = if self.how.writing.dry_run == DryRun::Client {
             wanted
         } else {
-            let params = write_params(&self.how.field_manager, dry_run, self.how.validate);
+            let params = self.how.writing.params("kubectl-create");
             self.session.api(kind).create_with(&wanted, &params).await.map_err(failed)?.object
         };
-        let out = &mut io::stdout().lock();
-        match &mut self.printer {
-            Some(printer) => printer.print(out, kind, &object)?,
-            None => writeln!(out, "{} created{}", full_name(kind, object.name()), dry_run.suffix())?,
-        }
-        Ok(())
+        self.teller.tell(kind, &object, "created")
     }
 }

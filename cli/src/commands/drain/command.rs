@@ -13,12 +13,12 @@ use listwatch_proto::resource::{Kind, LabelSelector, Object, ObjectKey};
 
 use super::choose::{Allowed, Choice, choose, daemon_of};
 use super::evict::Eviction;
-use crate::commands::apply::DryRun;
 use crate::commands::cordon::{NodeNaming, mark};
 use crate::commands::delete::parse_duration;
 use crate::commands::failure::{Failure, Report};
 use crate::commands::progress::Waiting;
 use crate::commands::session::{Session, SessionArgs, kind_named};
+use crate::commands::writing::DryRun;
 use crate::terminal::tell;
 
 /// Close a node to new pods and move those that it has elsewhere

@@ -9,9 +9,9 @@ use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object, Reason};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::commands::apply::DryRun;
 use crate::commands::delete::{Leaving, wait_gone};
 use crate::commands::session::Session;
+use crate::commands::writing::DryRun;
 use crate::terminal::tell;
 
 /// How long a pod that a budget keeps is left alone (kubectl's number).

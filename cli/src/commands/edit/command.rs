@@ -12,12 +12,13 @@ use serde_json::{Map, Value};
 
 use super::document::{Reason, body, header, without_comments, without_header};
 use super::editor::{Editor, remove};
-use crate::commands::apply::{DryRun, Validation, merge_patch, write_params};
+use crate::commands::apply::merge_patch;
 use crate::commands::choice::{Selection, SelectionArgs};
 use crate::commands::failure::{Failure, Report, with_causes};
 use crate::commands::manifest::parse_edited;
 use crate::commands::output::PrintArgs;
 use crate::commands::session::{Session, full_name};
+use crate::commands::writing::{DryRun, Validation, write_params};
 use crate::terminal::tell;
 
 /// How often a patch is made anew when the object changed under it.

@@ -14,7 +14,7 @@ use crate::commands::manifest::FileArgs;
 use crate::commands::output::{Printer, SortKey};
 use crate::commands::session::{Session, SessionArgs, parse_targets};
 use crate::commands::table::Table;
-use crate::usage::program;
+use crate::usage::{program, see};
 
 /// Show objects
 ///
@@ -101,15 +101,22 @@ pub(crate) async fn run(args: &GetArgs) -> Result<ExitCode, Failure> {
         return send(args, path).await;
     }
     if args.words.is_empty() && args.files.is_empty() {
-        return Err(Failure::usage(format!(
-            "You must specify the type of resource to get. Use \"{} api-resources\" for a complete list of supported \
-             resources.",
-            program()
+        let lw = program();
+        return Err(Failure::Bare(format!(
+            "You must specify the type of resource to get. Use \"{lw} api-resources\" for a complete list of supported \
+             resources.\n\nerror: Required resource not specified.\nUse \"{lw} explain <resource>\" for a detailed description \
+             of that resource (e.g. {lw} explain pods).\n{}",
+            see("get")
         )));
     }
     let printer = args.output.as_deref().map(|text| Printer::parse(text, args.no_headers)).transpose()?;
     let printer = printer.map(|printer| printer.with_managed_fields(args.show_managed_fields));
     let sort_key = args.sort_by.as_deref().map(SortKey::parse).transpose().map_err(Failure::usage)?;
+    if args.show_labels && printer.as_ref().is_some_and(|printer| !printer.is_wide()) {
+        let form = args.output.as_deref().unwrap_or_default();
+        let form = form.split('=').next().unwrap_or_default();
+        return Err(Failure::usage(format!("--show-labels option cannot be used with {form} printer")));
+    }
     // Who has no server yet is told so later; until then only the kinds of the table are known.
     let _ = Session::open(&args.session);
     let targets = parse_targets(&args.words)?;
@@ -227,7 +234,7 @@ impl Get<'_> {
             if answer.rows.is_empty() {
                 continue;
             }
-            if !is_first {
+            if !is_first && !self.args.no_headers {
                 writeln!(out)?;
             }
             is_first = false;

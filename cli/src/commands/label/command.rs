@@ -10,12 +10,12 @@ use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
 use super::changes::{Changes, Words};
-use crate::commands::apply::{DryRun, Validation, write_params};
 use crate::commands::choice::{Selection, SelectionArgs, split_changes};
 use crate::commands::failure::{Failure, Report};
 use crate::commands::output::{PrintArgs, Printer};
 use crate::commands::selection::Chosen;
 use crate::commands::session::{Session, full_name};
+use crate::commands::writing::{DryRun, Validation, write_params};
 use crate::terminal::escaped;
 
 /// Set or remove labels

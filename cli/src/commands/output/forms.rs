@@ -61,13 +61,18 @@ pub(crate) fn without_managers(object: &Object) -> Object {
 }
 
 /// Four spaces an indent, as kubectl prints.
-pub(super) fn to_json(value: &Value) -> String {
+pub(crate) fn to_json(value: &Value) -> String {
     let mut out = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, formatter);
     value.serialize(&mut serializer).expect("a JSON value always serializes");
     let text = String::from_utf8(out).expect("JSON is text");
     with_go_escapes(&text) + "\n"
+}
+
+/// Two spaces an indent, in the order of the type's fields and without a last line's end: what is no object.
+pub(crate) fn go_indented(value: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(value).map(|text| with_go_escapes(&text))
 }
 
 /// JSON with `<`, `>` and `&` as escapes, as Go's encoder writes them. (Outside of texts JSON has none of them.)

@@ -14,7 +14,7 @@ mod jsonpath;
 mod printer;
 mod sort;
 
-pub(crate) use forms::{Form, print, print_list, with_go_escapes, without_managers};
+pub(crate) use forms::{Form, go_indented, print, print_list, to_json, with_go_escapes, without_managers};
 pub(crate) use jsonpath::{Template, relaxed, text_of};
 pub(crate) use printer::{PrintArgs, Printer};
 pub(crate) use sort::SortKey;

@@ -8,10 +8,10 @@ use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::Object;
 use serde_json::{Value, json};
 
-use crate::commands::apply::{DryRun, Validation, write_params};
 use crate::commands::failure::Failure;
 use crate::commands::selection::Chosen;
 use crate::commands::session::{Session, full_name};
+use crate::commands::writing::{DryRun, Validation, write_params};
 
 /// The annotation whose change replaces every pod (kubectl's own).
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";

@@ -6,12 +6,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use super::{change, history, status, undo};
-use crate::commands::apply::DryRun;
 use crate::commands::delete::parse_duration;
 use crate::commands::failure::{Failure, Report};
 use crate::commands::manifest::FileArgs;
 use crate::commands::selection::{Chosen, Naming};
 use crate::commands::session::{Session, SessionArgs};
+use crate::commands::writing::DryRun;
 
 /// Follow, undo, restart and pause the rollout of a Deployment, a DaemonSet or a StatefulSet
 ///

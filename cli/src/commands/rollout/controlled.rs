@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::history::{self, Revisions};
 use super::undo::{failed, same};
-use crate::commands::apply::{DryRun, Validation, write_params};
 use crate::commands::describe::pod_template;
 use crate::commands::failure::Failure;
 use crate::commands::selection::Chosen;
 use crate::commands::session::{Session, full_name, kind_named};
+use crate::commands::writing::{DryRun, Validation, write_params};
 
 /// Whether this kind keeps its revisions so.
 pub(super) fn is_controlled(chosen: &Chosen) -> bool {

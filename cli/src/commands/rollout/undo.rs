@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 use super::controlled;
 use super::history::{Revisions, group_kind, of_deployment, template_of};
 use super::status::REVISION;
-use crate::commands::apply::{DryRun, LAST_APPLIED, Validation, write_params};
+use crate::commands::apply::LAST_APPLIED;
 use crate::commands::describe::pod_template;
 use crate::commands::failure::Failure;
 use crate::commands::selection::Chosen;
 use crate::commands::session::{Session, full_name};
+use crate::commands::writing::{DryRun, Validation, write_params};
 
 /// The label by which a Deployment tells its sets' pods apart; no part of the template.
 const HASH: &str = "pod-template-hash";

@@ -9,12 +9,12 @@ use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
-use crate::commands::apply::{DryRun, Validation, write_params};
 use crate::commands::failure::{Failure, Report};
 use crate::commands::manifest::FileArgs;
 use crate::commands::output::PrintArgs;
 use crate::commands::selection::{Chosen, Naming};
 use crate::commands::session::{Session, SessionArgs, full_name};
+use crate::commands::writing::{DryRun, Validation, write_params};
 
 #[derive(Debug, Args)]
 pub(super) struct ImageArgs {

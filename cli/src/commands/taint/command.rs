@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::plan::plan;
 use super::spec::Spec;
-use crate::commands::apply::{DryRun, Validation, write_params};
 use crate::commands::choice::split_changes;
 use crate::commands::failure::{Failure, Report};
 use crate::commands::output::PrintArgs;
 use crate::commands::session::{Session, SessionArgs, full_name, kind_named};
+use crate::commands::writing::{DryRun, Validation, write_params};
 
 /// How often a patch is made anew when the node changed under it.
 const TRIES_MAX: u32 = 5;

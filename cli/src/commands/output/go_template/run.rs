@@ -188,20 +188,22 @@ impl Run<'_> {
 
     /// Goes down the fields; the last one may be missing.
     fn fields(&self, value: &Value, fields: &[String], pipeline: &Pipeline) -> Result<Value, String> {
-        let mut now = value;
+        let mut now = Some(value);
         for field in fields {
             now = match now {
-                Value::Object(map) => map.get(field).unwrap_or(&Value::Null),
-                Value::Null => {
+                // What is below a field that is missing is missing, too.
+                None => None,
+                Some(Value::Object(map)) => map.get(field),
+                Some(Value::Null) => {
                     return Err(self.fault(pipeline, &format!("nil pointer evaluating interface {{}}.{field}")));
                 }
-                other => {
+                Some(other) => {
                     let problem = format!("can't evaluate field {field} in value {}", text_of(other));
                     return Err(self.fault(pipeline, &problem));
                 }
             };
         }
-        Ok(now.clone())
+        Ok(now.cloned().unwrap_or(Value::Null))
     }
 
     fn fault(&self, pipeline: &Pipeline, why: &str) -> String {
@@ -221,7 +223,7 @@ mod tests {
         let object = json!({
             "metadata": {"name": "alder", "labels": {"b": "2", "a": "1"}},
             "data": {"h": "30", "dotted.key": "yes"},
-            "spec": {"replicas": 3, "ports": [{"port": 80}, {"port": 443}], "none": []},
+            "spec": {"replicas": 3, "ports": [{"port": 80}, {"port": 443}], "none": [], "null": null},
         });
         GoTemplate::parse(template)?.print(&object)
     }
@@ -235,6 +237,7 @@ mod tests {
                 "alder: dotted.key=yes h=30\n",
             ),
             ("{{.metadata.nme}}", "<no value>"),
+            ("{{.a.b.c}}", "<no value>"),
             ("{{.spec.replicas}} {{.metadata.labels}} {{.spec.ports}}", "3 map[a:1 b:2] [map[port:80] map[port:443]]"),
             ("{{range .spec.ports}}{{.port}},{{end}}", "80,443,"),
             ("{{range .spec.none}}x{{else}}empty{{end}}", "empty"),
@@ -255,7 +258,10 @@ mod tests {
     #[test]
     fn what_cannot_be_evaluated_is_told_with_its_place() {
         for (template, fault) in [
-            ("x\n {{.a.b.c}}", "template: output:2:1: executing \"output\": nil pointer evaluating interface {}.b"),
+            (
+                "x\n {{.spec.null.b.c}}",
+                "template: output:2:1: executing \"output\": nil pointer evaluating interface {}.b",
+            ),
             (
                 "{{.metadata.name.x}}",
                 "template: output:1:0: executing \"output\": can't evaluate field x in value alder",
