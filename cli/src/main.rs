@@ -6,6 +6,8 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
+mod allocator;
 mod cluster;
 mod commands;
 mod connection;
