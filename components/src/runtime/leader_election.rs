@@ -208,13 +208,8 @@ impl LeaderElection {
             if timeout(grace, &mut work).await.is_err() {
                 tracing::warn!(lease = self.config.name, "the work of a lost leader is cut off");
             }
-        } else if self.config.release_on_stop {
-            if timeout(RELEASE_WITHIN, self.release()).await.is_err() {
-                tracing::debug!(
-                    lease = self.config.name,
-                    "the lease was not given back in time; it runs out by itself"
-                );
-            }
+        } else if self.config.release_on_stop && timeout(RELEASE_WITHIN, self.release()).await.is_err() {
+            tracing::debug!(lease = self.config.name, "the lease was not given back in time; it runs out by itself");
         }
         self.tell("stopped leading");
         Ok(outcome)

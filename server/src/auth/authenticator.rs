@@ -1,5 +1,6 @@
 //! From proof to user.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -9,7 +10,7 @@ use listwatch_proto::resource::{Reason, Status};
 use super::Tokens;
 use super::service_account::{Believed, ServiceAccounts};
 use crate::registry::{Registry, User};
-use crate::transport::{Peer, PeerIdentity};
+use crate::transport::{Peer, PeerIdentity, websocket};
 
 /// The user without proof.
 pub const ANONYMOUS: &str = "system:anonymous";
@@ -45,8 +46,15 @@ impl Authenticator {
             return Ok(Arc::new(user(UNSECURED, &["system:masters".to_owned()])));
         }
         let identity = peer.map(|p| &p.identity);
-        if let Some(token) = headers.get(AUTHORIZATION).and_then(bearer) {
-            let token = std::str::from_utf8(token).map_err(|_| unauthorized("the bearer token is not UTF-8"))?;
+        let shown = match headers.get(AUTHORIZATION).and_then(bearer) {
+            Some(token) => {
+                let token = std::str::from_utf8(token).map_err(|_| unauthorized("the bearer token is not UTF-8"))?;
+                Some(Cow::Borrowed(token))
+            }
+            None => websocket::bearer(headers).map_err(unauthorized)?.map(Cow::Owned),
+        };
+        if let Some(token) = shown {
+            let token = &*token;
             // A static token costs no more than to be found.
             if let Authenticator::Proof(tokens, accounts) = self
                 && let Some(known) = tokens.user(token).filter(|_| !accounts.audiences().is_empty())
@@ -142,17 +150,38 @@ mod tests {
     }
 
     async fn check_bytes(identity: PeerIdentity, authorization: Option<&[u8]>) -> Result<User, Reason> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tokens.csv");
-        std::fs::write(&path, "t1,alice,1,dev").unwrap();
         let mut headers = HeaderMap::new();
         if let Some(bytes) = authorization {
             headers.insert(AUTHORIZATION, http::HeaderValue::from_bytes(bytes).unwrap());
         }
+        check_headers(identity, headers).await
+    }
+
+    async fn check_headers(identity: PeerIdentity, headers: HeaderMap) -> Result<User, Reason> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tokens.csv");
+        std::fs::write(&path, "t1,alice,1,dev").unwrap();
         let accounts = ServiceAccounts::load(ServiceAccountOptions::default()).unwrap();
         let authenticator = Authenticator::Proof(Tokens::load(&path).unwrap(), accounts);
         let judged = authenticator.user(&registry(), Some(&peer(identity)), &headers).await;
         judged.map(|user| User::clone(&user)).map_err(|s| s.reason)
+    }
+
+    #[tokio::test]
+    async fn a_browsers_token_is_as_good_as_another() {
+        let check = async |token: &str| {
+            let mut headers = HeaderMap::new();
+            let protocols = format!("base64url.bearer.authorization.k8s.io.{token}, v5.channel.k8s.io");
+            for (name, value) in
+                [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-protocol", protocols.as_str())]
+            {
+                headers.insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
+            }
+            check_headers(PeerIdentity::Nobody, headers).await.map(|user| user.name)
+        };
+        assert_eq!(check("dDE").await, Ok("alice".to_owned()));
+        assert_eq!(check("dDI").await, Err(Reason::Unauthorized));
+        assert_eq!(check("%").await, Err(Reason::Unauthorized));
     }
 
     #[tokio::test]

@@ -83,7 +83,7 @@ fn extra_key(encoded: &str) -> String {
 /// What is said of groups, uid or extras without a user, as Go writes a structure.
 fn nameless(wanted: &Wanted) -> String {
     let texts = |texts: &[String]| {
-        let quoted: Vec<String> = texts.iter().map(|text| quote(text)).collect();
+        let quoted: Vec<String> = texts.iter().map(quote).collect();
         if quoted.is_empty() { "[]string(nil)".to_owned() } else { format!("[]string{{{}}}", quoted.join(", ")) }
     };
     let extra: Vec<String> =

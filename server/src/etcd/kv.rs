@@ -62,7 +62,7 @@ impl kv_server::Kv for Kv {
         validate::range(&request)?;
         let mut result = self.read(&translate::range(request))?;
         let header = self.front.headers.at(result.revision);
-        if let Some(long) = LongRange::of(&mut result, header.clone())? {
+        if let Some(long) = LongRange::of(&mut result, header)? {
             let mut response = Response::new(RangeResponse::default());
             response.extensions_mut().insert(long);
             return Ok(response);

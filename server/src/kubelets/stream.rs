@@ -12,6 +12,7 @@ use super::client::{Endpoint, Upgraded};
 use super::log::segment;
 use super::{Kubelets, containers};
 use crate::registry::{Registry, RequestContext, Target};
+use crate::transport::websocket;
 
 /// What of a pod is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,7 @@ pub(crate) async fn open_stream(
             handshake.append(name.clone(), value.clone());
         }
     }
+    websocket::hide_bearer(&mut handshake);
     kubelets.upgrade(&endpoint, &path, handshake).await
 }
 

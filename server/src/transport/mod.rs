@@ -15,6 +15,7 @@ mod served;
 mod timely;
 mod tls;
 mod turn;
+pub(crate) mod websocket;
 
 pub use descriptors::connections_max;
 pub(crate) use expiring::expiring;

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::kubelets::{Endpoint, Kubelets, PortStream};
 use crate::registry::{Registry, RequestContext, Target};
-use crate::transport::Peer;
+use crate::transport::{Peer, websocket};
 
 /// Headers that concern one connection and not what is asked (RFC 9110), and those that prove who asks.
 const NOT_PASSED: [&str; 8] = [
@@ -41,6 +41,7 @@ fn passed(headers: &HeaderMap, is_upgrade: bool) -> HeaderMap {
             passed.append(name.clone(), value.clone());
         }
     }
+    websocket::hide_bearer(&mut passed);
     passed
 }
 
@@ -167,6 +168,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("authorization", "Bearer t"),
+            ("sec-websocket-protocol", "base64url.bearer.authorization.k8s.io.dA"),
             ("impersonate-user", "x"),
             ("connection", "Upgrade"),
             ("upgrade", "websocket"),
