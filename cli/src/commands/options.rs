@@ -12,7 +12,11 @@ use super::session::SessionArgs;
 ///
 /// Examples: lw options
 #[derive(Debug, Args)]
-pub(crate) struct OptionsArgs {}
+pub(crate) struct OptionsArgs {
+    /// They are taken here as everywhere, and mean nothing.
+    #[command(flatten)]
+    _session: SessionArgs,
+}
 
 /// Runs the command.
 pub(crate) fn run(_: &OptionsArgs) -> Result<ExitCode, Failure> {
