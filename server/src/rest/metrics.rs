@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::any;
 use http::{HeaderValue, Method, header};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -93,6 +93,40 @@ struct Inner {
     long_running: Family<Labels, Gauge>,
     watch_events: Family<Served, Counter>,
     custom: Mutex<Custom>,
+    /// What has been counted before, without the labels that it is found by. The kinds of the table stay, and their series
+    /// with them.
+    known: RwLock<HashMap<Known, Numbers>>,
+}
+
+/// Series of the kinds of the table, told apart by where their labels stand: texts of the program, which never move. The
+/// same text in two places only makes two ways to the same series.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Known {
+    /// Address and length.
+    labels: [(usize, usize); 5],
+    subresource: String,
+    dry_run: bool,
+    code: u16,
+    is_sized: bool,
+}
+
+/// The numbers of one kind of request.
+#[derive(Debug)]
+struct Numbers {
+    requests: Counter,
+    durations: Histogram,
+    /// Only of answers in one piece.
+    sizes: Option<Histogram>,
+}
+
+impl Numbers {
+    fn count(&self, took: Duration, bytes: Option<u64>) {
+        self.requests.inc();
+        self.durations.observe(took.as_secs_f64());
+        if let (Some(sizes), Some(bytes)) = (&self.sizes, bytes) {
+            sizes.observe(bytes as f64);
+        }
+    }
 }
 
 /// The series of kinds that may go.
@@ -185,6 +219,7 @@ impl Counts {
                 long_running: Family::default(),
                 watch_events: Family::default(),
                 custom: Mutex::default(),
+                known: RwLock::default(),
             }),
         }
     }
@@ -207,6 +242,19 @@ impl Counts {
     /// A request has been answered; `bytes`: of an answer in one piece.
     pub(super) fn end(&self, subject: &Subject, dry_run: bool, code: u16, took: Duration, bytes: Option<u64>) {
         let labels = &subject.labels;
+        let known = (!subject.is_custom).then(|| Known {
+            labels: [labels.verb, labels.group, labels.version, labels.resource, labels.scope]
+                .map(|text| (text.as_ptr().addr(), text.len())),
+            subresource: labels.subresource.clone(),
+            dry_run,
+            code,
+            is_sized: bytes.is_some(),
+        });
+        if let Some(known) = &known
+            && let Some(numbers) = self.inner.known.read().get(known)
+        {
+            return numbers.count(took, bytes);
+        }
         let done = Done {
             verb: labels.verb,
             dry_run: if dry_run { "All" } else { "" },
@@ -218,14 +266,18 @@ impl Counts {
             component: labels.component,
             code,
         };
-        self.inner.requests.get_or_create(&done).inc();
+        let numbers = Numbers {
+            requests: self.inner.requests.get_or_create(&done).clone(),
+            durations: self.inner.durations.get_or_create(labels).clone(),
+            sizes: bytes.map(|_| self.inner.sizes.get_or_create(labels).clone()),
+        };
+        numbers.count(took, bytes);
         self.note(subject, |series| {
             series.subjects.insert(labels.clone());
             series.done.insert(done.clone());
         });
-        self.inner.durations.get_or_create(labels).observe(took.as_secs_f64());
-        if let Some(bytes) = bytes {
-            self.inner.sizes.get_or_create(labels).observe(bytes as f64);
+        if let Some(known) = known {
+            self.inner.known.write().insert(known, numbers);
         }
     }
 
@@ -439,6 +491,9 @@ mod tests {
         drop(counts.begin(&list));
         let flying = counts.begin(&watch);
         counts.end(&list, false, 200, Duration::from_millis(30), Some(5000));
+        counts.end(&list, false, 200, Duration::from_millis(30), Some(5000));
+        counts.end(&list, false, 200, Duration::from_millis(30), None);
+        counts.end(&list, true, 404, Duration::from_millis(30), None);
         counts.sent(target.kind, 3);
         let mut metrics = Metrics::default();
         counts.register(&mut metrics);
@@ -447,7 +502,10 @@ mod tests {
         prometheus_client::encoding::text::encode(&mut text, &metrics).expect("text");
         for line in [
             "apiserver_request_total{verb=\"LIST\",dry_run=\"\",group=\"apps\",version=\"v1\",resource=\"deployments\",\
-             subresource=\"\",scope=\"namespace\",component=\"apiserver\",code=\"200\"} 1",
+             subresource=\"\",scope=\"namespace\",component=\"apiserver\",code=\"200\"} 3",
+            "component=\"apiserver\",code=\"404\"} 1",
+            "apiserver_response_sizes_count{verb=\"LIST\",group=\"apps\",version=\"v1\",resource=\"deployments\",\
+             subresource=\"\",scope=\"namespace\",component=\"apiserver\"} 2",
             "apiserver_current_inflight_requests{request_kind=\"readOnly\"} 0",
             "apiserver_longrunning_requests{verb=\"WATCH\",group=\"apps\",version=\"v1\",resource=\"deployments\",\
              subresource=\"\",scope=\"namespace\",component=\"apiserver\"} 1",
