@@ -6,6 +6,7 @@
 //! * [`etcd`]: the generated messages and services of etcd v3
 //! * [`resource`]: the kinds and facts about them, access to objects, selectors, quantities, tolerations, errors
 //! * [`go_quote`]: texts between quotes in the words of Kubernetes' messages
+//! * [`yaml`]: how deep a document is nested, before it is parsed
 //! * [`kubeconfig`]: how a client finds a server and who it is there
 //! * [`version`]: which release this is
 //! * [`DESCRIPTORS`]: the descriptors of all services, for gRPC reflection
@@ -15,6 +16,7 @@ pub mod go_quote;
 pub mod kubeconfig;
 pub mod resource;
 pub mod version;
+pub mod yaml;
 
 /// The generated messages and services of the resource API.
 #[allow(missing_docs, clippy::all, clippy::pedantic, unreachable_pub)]

@@ -9,11 +9,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use listwatch_proto::resource::{Kind, Object, ObjectKey};
+use listwatch_proto::yaml::too_deep;
 use serde_json::Value;
 
 use super::failure::{Failure, Report};
 use super::session::{Session, learn_kinds};
-use super::strict_value::{StrictValue, too_deep};
+use super::strict_value::StrictValue;
 
 /// Where objects are read from.
 #[derive(Debug, Clone, Args)]

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use listwatch_components::client::Patch;
 use listwatch_proto::go_quote::quote;
 use listwatch_proto::resource::{Kind, Object};
+use listwatch_proto::yaml::too_deep;
 use serde_json::{Map, Value};
 
 use super::apply::three_way;
@@ -15,7 +16,7 @@ use super::failure::{Failure, Report};
 use super::output::{PrintArgs, Printer};
 use super::selection::Chosen;
 use super::session::{Session, full_name};
-use super::strict_value::{StrictValue, too_deep};
+use super::strict_value::StrictValue;
 use super::writing::{DryRun, Validation, write_params};
 
 /// Change parts of objects

@@ -4,7 +4,7 @@
 //! refused (kubectl 1.36 with strict validation does so, too). The parser adds where the key stands.
 //!
 //! Invariant: a small file costs little. Aliases of YAML let a line stand for megabytes, so what is built has a budget; a
-//! YAML parser needs minutes for brackets that are never closed, so they are counted before.
+//! YAML parser needs minutes for brackets that are never closed, so they are counted before (`listwatch_proto::yaml`).
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,11 +13,6 @@ use listwatch_proto::go_quote::quote;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Nesting at which both parsers refuse; deeper documents are refused before they are parsed.
-const DEPTH_MAX: usize = 128;
-/// Brackets that may be open in a document in block style: texts in it (scripts, patterns) may have some without a
-/// partner, so it is more than parsers take, and still few enough for them to find out soon.
-const OPEN_MAX: usize = 512;
 /// What a document may come to when it is built: far more than a server takes, and nothing to a machine.
 const BYTES_MAX: usize = 64 << 20;
 
@@ -127,68 +122,6 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
     }
 }
 
-/// The line, counted from zero, at which more brackets are open than any parser takes, and how many that are; `None`:
-/// nowhere. A YAML parser would need minutes to find out. Brackets in quotes and comments are none.
-pub(super) fn too_deep(document: &str) -> Option<(usize, usize)> {
-    let begins = document.lines().map(str::trim_start).find(|line| !line.is_empty() && !line.starts_with('#'))?;
-    let is_flow = begins.starts_with(['{', '[']);
-    let most = if is_flow { DEPTH_MAX } else { OPEN_MAX };
-    let (mut depth, mut line) = (0_usize, 0);
-    // What a character means depends on the one before, and on that before but for spaces.
-    let (mut before, mut token_before) = (' ', ' ');
-    let mut chars = document.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '{' | '[' => depth += 1,
-            '}' | ']' => depth = depth.saturating_sub(1),
-            '#' if before.is_whitespace() => {
-                chars.find(|c| *c == '\n');
-                line += 1;
-                before = '\n';
-                continue;
-            }
-            '"' | '\'' if begins_quote(before, token_before, depth) => {
-                // One without an end is none: it must not hide what follows.
-                let mut rest = chars.clone();
-                if let Some(lines) = skip_quoted(c, &mut rest) {
-                    (chars, line) = (rest, line + lines);
-                }
-            }
-            '\n' => line += 1,
-            _ => {}
-        }
-        if depth > most {
-            return Some((line, most));
-        }
-        before = c;
-        if !c.is_whitespace() {
-            token_before = c;
-        }
-    }
-    None
-}
-
-/// Whether a quotation mark behind these characters begins a quoted text, where a value may begin, or stands in a word.
-fn begins_quote(before: char, token_before: char, depth: usize) -> bool {
-    if depth > 0 { "{[,: ".contains(token_before) } else { before.is_whitespace() && ":-? ".contains(token_before) }
-}
-
-/// Goes behind the closing quote; the line breaks on the way, `None` if there is none.
-fn skip_quoted(quote: char, chars: &mut std::str::Chars<'_>) -> Option<usize> {
-    let mut lines = 0;
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' if quote == '"' => {
-                lines += usize::from(chars.next() == Some('\n'));
-            }
-            '\n' => lines += 1,
-            c if c == quote => return Some(lines),
-            _ => {}
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,24 +143,6 @@ mod tests {
         assert!(error.contains("duplicate key \"n\""), "{error}");
         // In different maps it is no duplicate.
         assert!(serde_norway::from_str::<StrictValue>("a: {n: 1}\nb: {n: 1}\nn: 1\n").is_ok());
-    }
-
-    #[test]
-    fn depth_is_found_without_parsing() {
-        let nested = |n: usize| format!("# c\n{}1{}", "{\"a\":\n".repeat(n), "}".repeat(n));
-        assert_eq!(too_deep(&nested(DEPTH_MAX)), None);
-        assert_eq!(too_deep(&nested(DEPTH_MAX + 1)), Some((DEPTH_MAX + 1, DEPTH_MAX)));
-        assert!(too_deep(&"[".repeat(100_000)).is_some());
-        // Behind a key, too, and behind a quotation mark that is part of a word.
-        for begin in ["a: 1\nb: ", "a: 1\nb: &x ", "a: don't\nb: ", "a: x -'\nb: ", "- 1\n- "] {
-            let text = format!("{begin}{}", "[".repeat(OPEN_MAX + 1));
-            assert_eq!(too_deep(&text), Some((begin.matches('\n').count(), OPEN_MAX)), "{begin}");
-        }
-        // Brackets in texts and comments, and those of block style, are none.
-        let brackets = "[".repeat(200);
-        let text = format!("{{a: \"\\\"{brackets}\", b: '{brackets}', # {brackets}\n c: don't}}");
-        assert_eq!(too_deep(&text), None);
-        assert_eq!(too_deep(&format!("a: |\n  {brackets}\n")), None);
     }
 
     #[test]

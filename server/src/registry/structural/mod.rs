@@ -25,7 +25,7 @@ mod schema;
 mod values;
 
 pub(super) use check::{Finding, What, check, check_change};
-pub(super) use cost::too_expensive;
+pub(super) use cost::{RULE_COST_MAX, SCHEMA_COST_MAX, cardinality, elements_max, expression_cost, over_budget};
 pub(super) use default::{default, drop_nulls};
 pub(super) use embedded::{coerce as coerce_embedded, validate as validate_embedded};
 pub(super) use formats::is_supported as is_supported_format;

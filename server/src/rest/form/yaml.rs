@@ -5,11 +5,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fmt;
 
+use listwatch_proto::yaml::too_deep;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Brackets that may stand open: YAML's scanner looks at all of them for each word. JSON may nest half as deep.
-const DEPTH_MAX: usize = 256;
 /// Bytes that a document may stand for, aliases put in: what JSON could have said within the limit of a body, with room for
 /// the difference in form.
 const BYTES_MAX: usize = 8 << 20;
@@ -83,19 +82,10 @@ fn meaning(word: &str) -> Option<Value> {
 }
 
 fn check_depth(text: &[u8]) -> Result<(), String> {
-    let (mut open, mut line) = (0usize, 1usize);
-    for byte in text {
-        match byte {
-            b'\n' => line += 1,
-            b'[' | b'{' => open += 1,
-            b']' | b'}' => open = open.saturating_sub(1),
-            _ => {}
-        }
-        if open > DEPTH_MAX {
-            return Err(format!("line {line}: more than {DEPTH_MAX} brackets stand open"));
-        }
+    match too_deep(&String::from_utf8_lossy(text)) {
+        None => Ok(()),
+        Some((line, most)) => Err(format!("yaml: line {}: more than {most} brackets stand open", line + 1)),
     }
-    Ok(())
 }
 
 /// A text that is being read.
@@ -314,7 +304,10 @@ mod tests {
     #[test]
     fn deep_nesting_is_refused_before_it_is_scanned() {
         let deep = "[".repeat(500_000);
-        assert_eq!(first_document(deep.as_bytes()), Err("line 1: more than 256 brackets stand open".into()));
+        let brackets = "[".repeat(400);
+        let text = format!("a: \"{brackets}\"\nb: |\n  {brackets}\n");
+        assert_eq!(value(&text), json!({"a": brackets, "b": format!("{brackets}\n")}), "those of texts are none");
+        assert_eq!(first_document(deep.as_bytes()), Err("yaml: line 1: more than 128 brackets stand open".into()));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use crate::registry::custom::tell;
 use crate::registry::kinds::vocabulary::faults::{Faults, Path};
 use crate::registry::structural;
 use crate::registry::structural::{
-    Rules, Schema, check, coerce_embedded, is_supported_format, too_expensive, validate_embedded,
+    RULE_COST_MAX, Rules, SCHEMA_COST_MAX, Schema, cardinality, check, coerce_embedded, elements_max, expression_cost,
+    is_supported_format, over_budget, validate_embedded,
 };
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -124,11 +125,13 @@ pub(super) fn validate(validation: &Value, has_status: bool, path: &Path, faults
             faults.append(structure);
         }
     }
-    let place = Place { forbids_defaults: None, in_metadata: false, uncorrelated: None, is_root: true };
-    let mut judge = Judge { faults, rules: Faults::new(), is_structural };
+    let place =
+        Place { forbids_defaults: None, in_metadata: false, uncorrelated: None, is_root: true, within: Some(1) };
+    let mut judge = Judge { faults, rules: Faults::new(), costs: Costs::default(), is_structural };
     judge.schema(schema, &path, &place);
-    let rules = judge.rules;
+    let Judge { rules, costs, .. } = judge;
     faults.append(rules);
+    costs.judge(&path, faults);
     if let Some(why) = unreadable.filter(|_| faults.len() == before) {
         faults.invalid(&path, "", &why);
     }
@@ -161,12 +164,47 @@ struct Place {
     /// The place above which old and new values cannot be told to be the same.
     uncorrelated: Option<Path>,
     is_root: bool,
+    /// How often it is in an object at most, by the bounds of the lists and maps above; `None` = one of them has none.
+    within: Option<u64>,
+}
+
+/// What the rules of a schema cost together.
+#[derive(Default)]
+struct Costs {
+    total: u64,
+    /// Those that have a part in it worth telling, the dearest first.
+    dearest: Vec<(u64, Path)>,
+}
+
+impl Costs {
+    /// So many of the dearest are told.
+    const TOLD_MAX: usize = 4;
+
+    fn add(&mut self, path: Path, cost: u64) {
+        self.total = self.total.saturating_add(cost);
+        if cost >= SCHEMA_COST_MAX / 100 {
+            let at = self.dearest.partition_point(|(other, _)| *other >= cost);
+            self.dearest.insert(at, (cost, path));
+            self.dearest.truncate(Self::TOLD_MAX);
+        }
+    }
+
+    fn judge(&self, root: &Path, faults: &mut Faults) {
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        let Some(why) = over_budget(what, self.total, SCHEMA_COST_MAX) else { return };
+        for (_, path) in &self.dearest {
+            let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+            faults.forbidden(path, why);
+        }
+        faults.forbidden(root, &why);
+    }
 }
 
 struct Judge<'f> {
     faults: &'f mut Faults,
     /// Told behind all others.
     rules: Faults,
+    costs: Costs,
     is_structural: bool,
 }
 
@@ -229,7 +267,8 @@ impl Judge<'_> {
     }
 
     fn below(&mut self, schema: &Value, path: &Path, place: &Place) {
-        let inner = Place { is_root: false, ..place.clone() };
+        let within = place.within.zip(elements_max(schema)).map(|(above, own)| above.saturating_mul(own));
+        let inner = Place { is_root: false, within, ..place.clone() };
         let additional = &schema["additionalProperties"];
         if !additional.is_null() {
             let has_properties = fields(&schema["properties"]).next().is_some();
@@ -451,6 +490,13 @@ impl Judge<'_> {
         }
     }
 
+    fn spend(&mut self, what: &str, cost: u64, path: Path) {
+        if let Some(why) = over_budget(what, cost, RULE_COST_MAX) {
+            self.rules.forbidden(&path, &why);
+        }
+        self.costs.add(path, cost);
+    }
+
     fn rules(&mut self, schema: &Value, path: &Path, place: &Place) {
         let all = path.child("x-kubernetes-validations");
         let rules = items(&schema["x-kubernetes-validations"]);
@@ -459,9 +505,12 @@ impl Judge<'_> {
             self.rules.invalid(&path, &rules[fault.index], &fault.why);
         }
         for (i, rule) in rules.iter().enumerate() {
-            if let Some(why) = too_expensive(text(rule, "rule"), schema) {
-                self.rules.forbidden(&all.index(i).child("rule"), &why);
-            }
+            let cost = expression_cost(text(rule, "rule"), schema);
+            let cost = cost.saturating_mul(cardinality(place.within, schema));
+            self.spend("estimated rule cost", cost, all.index(i).child("rule"));
+            // A message is made once, whatever is wrong with how many.
+            let cost = expression_cost(text(rule, "messageExpression"), schema);
+            self.spend("estimated messageExpression cost", cost, all.index(i).child("messageExpression"));
             let uses_old = text(rule, "rule").contains("oldSelf");
             if let Some(above) = place.uncorrelated.as_ref().filter(|_| uses_old) {
                 let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {above}");
