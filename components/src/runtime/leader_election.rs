@@ -179,14 +179,14 @@ impl LeaderElection {
         self.config.check()?;
         tokio::select! {
             () = shutdown.cancelled() => return Ok(Outcome::Stopped),
-            acquired = self.acquire() => acquired?,
+            acquired = Box::pin(self.acquire()) => acquired?,
         }
         self.tell("became leader");
         let stop = CancellationToken::new();
         let _stop_on_drop = stop.clone().drop_guard();
         let mut work = std::pin::pin!(work(stop.clone()));
         let outcome = {
-            let mut lost = std::pin::pin!(self.renew_until_lost());
+            let mut lost = Box::pin(self.renew_until_lost());
             tokio::select! {
                 () = &mut work => Outcome::Finished,
                 () = &mut lost => Outcome::Lost,
@@ -208,7 +208,7 @@ impl LeaderElection {
             if timeout(grace, &mut work).await.is_err() {
                 tracing::warn!(lease = self.config.name, "the work of a lost leader is cut off");
             }
-        } else if self.config.release_on_stop && timeout(RELEASE_WITHIN, self.release()).await.is_err() {
+        } else if self.config.release_on_stop && timeout(RELEASE_WITHIN, Box::pin(self.release())).await.is_err() {
             tracing::debug!(lease = self.config.name, "the lease was not given back in time; it runs out by itself");
         }
         self.tell("stopped leading");
