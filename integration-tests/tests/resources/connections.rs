@@ -297,7 +297,7 @@ async fn a_server_without_descriptors_waits_and_goes_on() {
     command.args(["--insecure-resource-port", "0", "--data-dir"]).arg(&data);
     let limit = Rlimit { current: Some(160), maximum: Some(160) };
     // Safety: the call between fork and exec is one to the system, and takes no lock.
-    unsafe { command.pre_exec(move || setrlimit(Resource::Nofile, limit.clone()).map_err(Into::into)) };
+    unsafe { command.pre_exec(move || setrlimit(Resource::Nofile, limit).map_err(Into::into)) };
     let server = Process::spawn("server", folder.path(), command).expect("a server");
     let (plain, secure) = (server.address("insecure"), server.address("secure"));
     assert!(get(plain, "/readyz").expect("an answer").starts_with("HTTP/1.1 200"));
