@@ -95,7 +95,7 @@ mod tests {
                 // Safety: the block is used within its size, and freed with the layout that it has last.
                 unsafe {
                     let block = chosen.alloc_zeroed(layout);
-                    assert!(!block.is_null() && block.addr() % align == 0);
+                    assert!(!block.is_null() && block.addr().is_multiple_of(align));
                     assert_eq!((*block, *block.add(size - 1)), (0, 0));
                     *block = 7;
                     let block = chosen.realloc(block, layout, size * 2);
