@@ -1,4 +1,4 @@
-//! The allocator of the process: jemalloc in the server, the system's in all others.
+//! The allocator of the process, where the feature `jemalloc` is on: jemalloc in the server, the system's in all others.
 //!
 //! A request to the server makes and frees dozens of blocks above the size that glibc keeps by thread, which costs a
 //! quarter of its time; the other processes are small, and stay so with the system's (docs/decisions/0004-allocator.md).
