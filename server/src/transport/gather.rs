@@ -199,7 +199,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::turn::Turns;
+    use super::super::turn::{Kept, Turns};
     use super::*;
     use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -264,7 +264,7 @@ mod tests {
             assert_eq!(lengths(&shared), [300, GATHERED_BYTES_MAX]);
             stream.shutdown().await
         };
-        Turns::default().run(&gatherer, std::pin::pin!(work)).await.expect("done");
+        Turns::default().run(&gatherer, &mut Kept::default(), std::pin::pin!(work)).await.expect("done");
         assert_eq!(lengths(&gatherer.shared), [300, GATHERED_BYTES_MAX, 100_000 - GATHERED_BYTES_MAX]);
         assert!(shared.lock().out.capacity() <= KEPT_BYTES_MAX);
     }
@@ -294,7 +294,7 @@ mod tests {
             shared.lock().stream.is_full = false;
             polled
         }));
-        Turns::default().run(&gatherer, work).await.expect("written");
+        Turns::default().run(&gatherer, &mut Kept::default(), work).await.expect("written");
         assert_eq!(lengths(&gatherer.shared).iter().sum::<usize>(), 100_000);
     }
 
@@ -319,8 +319,9 @@ mod tests {
                 }
                 std::future::pending::<io::Result<()>>().await
             });
-            let turns = Turns::default();
-            let ended = tokio::time::timeout(Duration::from_millis(500), turns.run(&gatherer, work)).await;
+            let (turns, mut kept) = (Turns::default(), Kept::default());
+            let work = turns.run(&gatherer, &mut kept, work);
+            let ended = tokio::time::timeout(Duration::from_millis(500), work).await;
             // A request over HTTP/1.1 has begun; its head has a limit of its own.
             let expected = (said != b"G").then_some(io::ErrorKind::TimedOut);
             assert_eq!(ended.ok().map(|ended| ended.expect_err("ended").kind()), expected);

@@ -22,7 +22,7 @@ use super::authority::Lenient;
 use super::deadline::{deadline, within};
 use super::gather::gather;
 use super::timely::Timely;
-use super::turn::Turns;
+use super::turn::{Kept, Turns};
 use super::{Answer, Peer, PeerIdentity, Served, StreamingMethods, Tls, port_owner};
 
 /// How the media type of every request over gRPC begins.
@@ -253,7 +253,7 @@ impl Connection {
     {
         let (stream, gatherer) = gather(stream, HANDSHAKE_MAX);
         let (served, streaming) = (self.served.clone(), self.streaming.clone());
-        let turns = Turns::default();
+        let (turns, mut kept) = (Turns::default(), Kept::default());
         let begun = turns.clone();
         let service = service_fn(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().insert(peer.clone());
@@ -275,10 +275,10 @@ impl Connection {
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
-            ended = turns.run(&gatherer, connection.as_mut()) => ended,
+            ended = turns.run(&gatherer, &mut kept, connection.as_mut()) => ended,
             () = self.drain.cancelled() => {
                 connection.as_mut().graceful_shutdown();
-                turns.run(&gatherer, connection.as_mut()).await
+                turns.run(&gatherer, &mut kept, connection.as_mut()).await
             }
         };
         if let Err(error) = ended {

@@ -56,10 +56,11 @@ impl Turns {
     }
 
     /// Does the work of the connection, whose requests come to these turns; at the end of each, what the gatherer holds is
-    /// written out.
+    /// written out. What is kept outlives this future: a connection that is asked to end still ends it by its own means.
     pub(super) async fn run<S, T, E>(
         &self,
         gatherer: &Gatherer<S>,
+        kept: &mut Kept,
         mut connection: Pin<&mut impl Future<Output = Result<T, E>>>,
     ) -> Result<T, E>
     where
@@ -68,7 +69,6 @@ impl Turns {
     {
         let bell = Arc::new(Bell::default());
         let waker = Waker::from(bell.clone());
-        let mut kept = Kept::default();
         let mut alarm = std::pin::pin!(None);
         poll_fn(|outer| {
             bell.begin(outer.waker());
@@ -104,7 +104,7 @@ impl Turns {
 
 /// The request that the connection's task works on itself, if there is one.
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     work: Option<Work>,
     /// Held by each request that has a task of its own.
     others: Arc<()>,
@@ -229,7 +229,7 @@ mod tests {
 
     async fn run(turns: &Turns, connection: impl Future<Output = io::Result<()>>) {
         let (_stream, gatherer) = gather(tokio::io::empty(), Duration::from_secs(10));
-        turns.run(&gatherer, std::pin::pin!(connection)).await.expect("it ends well");
+        turns.run(&gatherer, &mut Kept::default(), std::pin::pin!(connection)).await.expect("it ends well");
     }
 
     fn work(work: impl Future<Output = ()> + Send + 'static) -> Work {
@@ -293,6 +293,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn one_that_lasts_goes_on_when_the_turns_are_begun_anew() {
+        let (told, done) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let lasting = {
+            let (told, done) = (told.clone(), done.clone());
+            work(async move {
+                told.notified().await;
+                done.notify_one();
+            })
+        };
+        let (turns, mut kept) = (Turns::default(), Kept::default());
+        let (_stream, gatherer) = gather(tokio::io::empty(), Duration::from_secs(10));
+        turns.execute(lasting);
+        {
+            // As when the server is told to stop: the turns of before are dropped.
+            let connection = std::pin::pin!(std::future::pending::<io::Result<()>>());
+            assert!(futures::poll!(Box::pin(turns.run(&gatherer, &mut kept, connection))).is_pending());
+        }
+        told.notify_one();
+        let connection = std::pin::pin!(async {
+            done.notified().await;
+            Ok::<_, io::Error>(())
+        });
+        let ended = tokio::time::timeout(Duration::from_secs(10), turns.run(&gatherer, &mut kept, connection)).await;
+        ended.expect("the request has gone on").expect("it ends well");
+    }
+
+    #[tokio::test]
     async fn what_may_block_is_not_done_beside_others() {
         let (done, turns) = (Arc::new(Mutex::new(Vec::new())), Turns::default());
         let blocks = |name: &'static str| {
@@ -333,7 +360,8 @@ mod tests {
         let connection = connection(turns.clone(), polls.clone(), (0..5).map(|_| Vec::new()).collect());
         let (_stream, gatherer) = gather(tokio::io::empty(), Duration::from_secs(10));
         let connection = std::pin::pin!(connection);
-        let mut turn = Box::pin(turns.run(&gatherer, connection));
+        let mut kept = Kept::default();
+        let mut turn = Box::pin(turns.run(&gatherer, &mut kept, connection));
         assert!(matches!(futures::poll!(turn.as_mut()), Poll::Ready(Ok(()))));
         assert_eq!(polls.load(Ordering::Relaxed), 6);
     }
@@ -345,7 +373,8 @@ mod tests {
         let connection = connection(turns.clone(), polls.clone(), reads);
         let (_stream, gatherer) = gather(tokio::io::empty(), Duration::from_secs(10));
         let connection = std::pin::pin!(connection);
-        let mut turn = Box::pin(turns.run(&gatherer, connection));
+        let mut kept = Kept::default();
+        let mut turn = Box::pin(turns.run(&gatherer, &mut kept, connection));
         assert!(futures::poll!(turn.as_mut()).is_pending());
         assert_eq!(polls.load(Ordering::Relaxed), ROUNDS_MAX);
         turn.await.expect("it has been woken again, and ends");
