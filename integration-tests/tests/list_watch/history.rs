@@ -106,7 +106,9 @@ async fn disturb(door: Door, stop: CancellationToken) {
 
 async fn row_07_no_watch_of_a_storm_loses_anything_over_a_restart(speaks: Speaks) -> anyhow::Result<()> {
     const STORM: usize = 40;
-    let mut server = server()?;
+    // The client over gRPC here has one connection, which all watches share.
+    let streams = ["--http2-max-streams-per-connection", "1000"];
+    let mut server = Server::start(&[&["--insecure-resource-port", "0"], &streams[..]].concat())?;
     let mut followers: Vec<(Fold, i64)> = Vec::new();
     for life in 0..3 {
         let door = Door::to(&server, speaks).await;
