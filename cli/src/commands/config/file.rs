@@ -58,8 +58,7 @@ impl File {
 
     /// The context of that name.
     pub(super) fn context(&self, name: &str) -> Option<&Map<String, Value>> {
-        let contexts = self.value["contexts"].as_array()?;
-        contexts.iter().find(|entry| entry["name"] == name)?["context"].as_object()
+        entry(&self.value, "contexts", name)?["context"].as_object()
     }
 
     /// The entry of that name, made if it is not there.
@@ -91,4 +90,9 @@ impl File {
         }
         contexts.as_array_mut().expect("made a list above")
     }
+}
+
+/// The entry of that name in one of a kubeconfig's lists.
+pub(super) fn entry<'a>(value: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
+    value[list].as_array()?.iter().find(|entry| entry["name"] == name)
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use listwatch_proto::resource::{Kind, Object};
 use serde_json::{Value, json};
 
-use super::file::File;
+use super::file::{File, entry};
 use crate::commands::failure::Failure;
 use crate::commands::output::{Printer, to_json};
 use crate::commands::session::SessionArgs;
@@ -77,19 +77,18 @@ fn minified(value: &Value, context: Option<&str>) -> Result<Value, Failure> {
     if current.is_empty() {
         return Err(Failure::plain("current-context must exist in order to minify"));
     }
-    let context = entry_of(value, "contexts", &Value::from(current.as_str()))
-        .ok_or_else(|| Failure::plain(format!("cannot locate context {current}")))?;
-    let listed = |entry: Option<Value>| entry.map_or_else(|| json!([]), |entry| json!([entry]));
-    let mut value = value.clone();
-    value["clusters"] = listed(entry_of(&value, "clusters", &context["context"]["cluster"]));
-    value["users"] = listed(entry_of(&value, "users", &context["context"]["user"]));
-    value["contexts"] = json!([context]);
-    value["current-context"] = current.into();
-    Ok(value)
-}
-
-fn entry_of(value: &Value, list: &str, name: &Value) -> Option<Value> {
-    value[list].as_array()?.iter().find(|entry| entry["name"] == *name).cloned()
+    let context =
+        entry(value, "contexts", &current).ok_or_else(|| Failure::plain(format!("cannot locate context {current}")))?;
+    let listed = |list: &str, part: &str| {
+        let named = context["context"][part].as_str().and_then(|name| entry(value, list, name));
+        named.map_or_else(|| json!([]), |entry| json!([entry]))
+    };
+    let mut minified = value.clone();
+    minified["clusters"] = listed("clusters", "cluster");
+    minified["users"] = listed("users", "user");
+    minified["contexts"] = json!([context]);
+    minified["current-context"] = current.into();
+    Ok(minified)
 }
 
 /// Files get whole paths, lists stand in the order of names; without `raw` what is long or secret is left out.
